@@ -14,16 +14,17 @@ $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PY) -m compileall -q hybrid codegen kernels
 	@touch $@
 
+# what an extra adds to the environment that has this library already
 $(VENV)/.dev: $(VENV)/.base
-	$(PY) -m pip install -q -e '.[dev]'
+	$(PY) -m pip install -q 'hybridize[dev]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.base
-	$(PY) -m pip install -q -e '.[bench]'
+	$(PY) -m pip install -q 'hybridize[bench]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base
-	$(PY) -m pip install -q -e '.[docs]'
+	$(PY) -m pip install -q 'hybridize[docs]'
 	@touch $@
 
 demo: $(VENV)/.base

@@ -366,7 +366,8 @@ def show(c: Counted, each: bool) -> None:
           f"{c.us + c.launches * LAUNCH:.1f} | {c.roofline:.1f} |", flush=True)
     for k, t in c.times if each else ():
         print(f"    {k.name:14} {t.form:5} {k.blocks:6} x {k.threads:4}, {k.registers:3} registers, {k.shared:6} "
-              f"bytes shared, {t.warps:2} warps, loop of {t.main:4} for {t.products:3}: {t.us:8.1f} us ({t.bound})")
+              f"bytes shared, {t.warps:2} warps, loop of {t.main:4} for {t.products:3}: {t.us:8.1f} us ({t.bound})"
+              + f", {k.spills} bytes spilled" * bool(k.spills))
 
 
 def main() -> None:

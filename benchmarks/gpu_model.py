@@ -75,6 +75,7 @@ def model(k: Kernel, gpu: Gpu) -> Time:
     from gpu_model_async import (is_async, over_pixels, several, shares, summed_pixels,       # noqa: PLC0415
                                  tile as async_tile)
     from gpu_model_launches import over_time, steps                                           # noqa: PLC0415
+    from gpu_model_shares import equal_shares, shares_of                                      # noqa: PLC0415
     from gpu_model_sort import radix, select, selects, sorts                                  # noqa: PLC0415
     if selects(k):
         t = select(k, gpu)
@@ -82,6 +83,8 @@ def model(k: Kernel, gpu: Gpu) -> Time:
         t = radix(k, gpu)
     elif steps(k):
         t = over_time(k, gpu)
+    elif shares_of(k.text):
+        t = equal_shares(k, gpu)
     elif is_async(k):
         t = async_tile(k, gpu)
     elif "As[" in k.text or "Bs[" in k.text:

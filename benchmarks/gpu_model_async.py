@@ -93,7 +93,7 @@ def _shape(i: Instruction) -> tuple[int, int]:
     return int(shape[1]), int(shape[2])
 
 
-def _products(i: Instruction, gpu: Gpu) -> float:
+def products_clocks(i: Instruction, gpu: Gpu) -> float:
     """Clocks of an SM's tensor cores for one warp's instruction."""
     if i.op.startswith("HGMMA"):
         n, deep = _shape(i)
@@ -131,7 +131,7 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     issue = (len(body) * passes * own + len(feed) * rounds * feeders
              + (len(k.code) - len(body) - len(feed)) * warps) / 4
     shared = sum(map(shared_clocks, body)) * passes * own + sum(map(shared_clocks, feed)) * rounds * feeders
-    tensor = sum(_products(i, gpu) for i in body) * passes * own
+    tensor = sum(products_clocks(i, gpu) for i in body) * passes * own
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * own / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
     together = any(i.op.startswith("HGMMA") for i in body) and not feeders

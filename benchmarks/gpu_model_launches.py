@@ -46,9 +46,9 @@ def barrier(gpu: Gpu, whole: bool) -> float:
 
 
 def shared_sums(k: Kernel) -> int:
-    """Bytes of the sums that blocks of a product leave to the last one of their tile; 0 of other kernels."""
-    found = re.search(r"\(hy_sums \*\)scratch \+ \(size_t\)blockIdx\.x \* (\d+)", k.text)
-    return 16 * int(found[1]) * k.blocks if found else 0
+    """Bytes of the sums that blocks of a product leave to the one that finishes their tile; 0 of other kernels."""
+    found = re.search(r"\(hy_sums \*\)scratch \+ \(size_t\)(?:blockIdx\.x|\((\d+) - number\)) \* (\d+)", k.text)
+    return 16 * int(found[2]) * (int(found[1]) + 1 if found[1] else k.blocks) if found else 0
 
 
 def adding(k: Kernel, gpu: Gpu) -> float:

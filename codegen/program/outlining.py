@@ -11,8 +11,9 @@ from dataclasses import field, replace
 from typing import Callable, Iterable, Iterator, NamedTuple, Sequence
 
 from hybrid.base.records import dataclass
-from hybrid.ir.parse import (Counted, Declared, Words, closing, counted, declared, flat, nested, parameters, parsed,
-                             used_words, words)
+from hybrid.ir.expressions import Declaration
+from hybrid.ir.line_reader import declared, parameters, read
+from hybrid.ir.parse import Counted, Words, closing, counted, flat, nested, parsed, used_words, words
 from hybrid.ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled
 
 TEAM = "const hy_team *hy"
@@ -110,7 +111,7 @@ class Outliner:
         body = self._body(f, f.body, list(parameters(f.parameters)))
         return [*parsed(map(_of_team, flat(self.parts))), replace(f, body=changed(body, _of_team))]
 
-    def _body(self, f: Function, body: Sequence[Stmt], known: list[Declared], inside: bool = False) -> list[Stmt]:
+    def _body(self, f: Function, body: Sequence[Stmt], known: list[Declaration], inside: bool = False) -> list[Stmt]:
         """Statements in which regions are calls. known: variables there are before them. inside: of a region itself."""
         out: list[Stmt] = []
         known = [*known]
@@ -126,7 +127,7 @@ class Outliner:
                 out += [_divided(inner, said)] if "for" in said.words else [_first(inner)]
         return out
 
-    def _region(self, f: Function, known: list[Declared], said: Pragma, s: Stmt) -> Stmt:
+    def _region(self, f: Function, known: list[Declaration], said: Pragma, s: Stmt) -> Stmt:
         """A call of a function of its own, for a statement that a team of threads runs."""
         alone = _alone([s])
         inside = [_divided(alone, said)] if "for" in said.words else self._body(f, alone, known, True)
@@ -154,13 +155,14 @@ def _with_pragmas(body: Sequence[Stmt]) -> Iterator[tuple[Pragma | None, Stmt]]:
         said = found
 
 
-def _declared_by(s: Stmt) -> Iterable[Declared]:
+def _declared_by(s: Stmt) -> Iterable[Declaration]:
     """The variables of a line, or of a statement that holds others, for those."""
     if isinstance(s, For):
-        return [Declared(s.var, s.type, "")]
+        return [Declaration(s.type, "", s.var)]
     if isinstance(s, Block):
         return declared(s.head)
-    return declared(s.words) if isinstance(s, Code) and s.words[:1] not in (("for",), ("{",)) else []
+    found = read(s.words) or () if isinstance(s, Code) and s.words[:1] != ("{",) else ()
+    return [p for p in found if isinstance(p, Declaration)]
 
 
 def _alone(body: Iterable[Stmt]) -> list[Stmt]:
@@ -181,12 +183,12 @@ def _pragma_line(said: Pragma) -> Code:
     return Code(words(f"#pragma omp {kind}"))
 
 
-def _structure(kind: str, taken: list[Declared]) -> str:
+def _structure(kind: str, taken: list[Declaration]) -> str:
     members = [f"{d.member};" for d in taken] or ["char nothing;"]
     return f"{kind} {{ {' '.join(members)} }};"
 
 
-def _unpacked(kind: str, taken: list[Declared]) -> list[Stmt]:
+def _unpacked(kind: str, taken: list[Declaration]) -> list[Stmt]:
     given = [f"const {kind} *const hy_shared = (const {kind} *)hy_given;", "(void)hy;",
              *(f"{d.constant} = hy_shared->{d.name};" for d in taken)]
     return [Code(words(line)) for line in (given if taken else ["(void)hy_given, (void)hy;"])]

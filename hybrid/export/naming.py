@@ -1,4 +1,4 @@
-"""Names for kernels, after their operators."""
+"""Names for kernels, after their operators, and for their parameters, after what they point to."""
 from __future__ import annotations
 
 import re
@@ -9,13 +9,17 @@ from hybrid.codegen.program.comments import comment, operators
 from hybrid.codegen.program.kernel_deduplication import STATIC, with_head
 
 from ..ir.kernel import Kernel
-from ..runtime.build import Listing
-from ..ir.node import describe
-from ..ir.parse import flat, parsed
+from ..ir.node import Node, describe
+from ..ir.parse import flat, parsed, substituted
 from ..ir.stmt import Code, Stmt
-from .readable import parameters, tidied
+from ..runtime.build import Listing
+from .specialized import RESERVED
 
 LONGEST = 40                     # characters of a kernel's operators in its name
+# of C's library, which a parameter had better not hide
+LIBRARY = frozenset("""abs acos acosh asin asinh atan atan2 atanh cbrt ceil cos cosh div erf erfc exp exp2 expm1 fabs
+    floor fmax fmin fmod free gamma hypot index j0 j1 jn lgamma log log10 log1p log2 max min pow remainder remove rename
+    rint round select signal sin sinh sqrt tan tanh tgamma time trunc y0 y1 yn""".split())
 
 
 def kernel_name(k: Kernel) -> str:
@@ -27,6 +31,30 @@ def kernel_name(k: Kernel) -> str:
             break
         name += f"_{w}"
     return name or f"_{k.kind}"
+
+
+def parameters(p: Printed, names: Sequence[str]) -> dict[str, str]:
+    """Names for a kernel's pointers ``p0``, ``p1`` and so on. names: of the program's inputs, by slot."""
+    used = {w for line in p.lines for w in line} | RESERVED | LIBRARY
+    out: dict[str, str] = {}
+    for i, n in enumerate(p.args):
+        base, number = _base(n, names), 1
+        name = base
+        while name in used:
+            number += 1
+            name = f"{base}{number}"
+        used.add(name)
+        out[f"p{i}"] = name
+    return out
+
+
+def _base(n: Node, names: Sequence[str]) -> str:
+    """A word for an array: the last one of a weight's name, or the operator that computes it."""
+    slot = n.attrs["slot"] if n.prim == "input" else -1
+    if slot >= len(names):
+        return "packed"
+    plain = re.sub(r"\W", "_", names[slot].rsplit(".", 1)[-1] if slot >= 0 else describe(n).split("[")[0]).strip("_")
+    return plain if plain[:1].isalpha() else f"array_{plain}".rstrip("_")
 
 
 def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[Stmt, ...], tuple[Stmt, ...]]:
@@ -44,8 +72,7 @@ def named(listing: Listing, prefix: str, names: Sequence[str]) -> tuple[tuple[St
         return f"{prefix}{number}{titles.get(number, '')}{w[len(kernel):]}"
 
     def tidy(code: Iterable[Stmt], own: Mapping[str, str]) -> list[Stmt]:
-        return list(parsed(part for line in flat(code)
-                           for part in tidied(tuple(map(renamed, line, (*line[1:], ""))), own)))
+        return list(parsed(substituted(tuple(map(renamed, line, (*line[1:], ""))), own) for line in flat(code)))
     out = tidy([s for p in functions[:helpers] for s in p.code], {})
     said: dict[str, list[str]] = {}
     for p, k in zip(functions[helpers:], kernels):

@@ -1,16 +1,18 @@
 """Kernels without what their making leaves behind: loops of one iteration, second names of a value, variables and
-parameters that nothing reads, braces around braces. The values that are computed, and their order, stay.
+parameters that nothing reads, braces around braces, products with one. The values that are computed, and their order,
+stay.
 """
 from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Iterable, Sequence
+from typing import Iterable, Mapping, Sequence
 
-from ..ir.parse import Words, flat, is_name, nested, parameters, substituted
+from ..ir.expressions import HEADS, LABELS, Expression, Head, Part, Tree, rebuilt, simplified, text_of, trees
+from ..ir.line_reader import arguments, changed_line, declared, parameters, read
+from ..ir.parse import Words, flat, is_name, nested, substituted, words
 from ..ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled
-from .readable import simplified
-from .variables import STATEMENTS, Variables, changes, changes_nothing, code_of, declares, separated
+from .variables import Variables, changes, changes_nothing
 
 ROUNDS = 6
 _NUMBERED = re.compile(r"([tv]\d{4,})((?:_\d+)*)")
@@ -25,7 +27,8 @@ def simpler(code: Iterable[Stmt]) -> tuple[Stmt, ...]:
 def _function(f: Function) -> Function:
     for _ in range(ROUNDS):
         found = Variables(f)
-        body = nested(simplified(line, found) for line in flat(_body(f.body, found, _names(f.parameters))))
+        body = nested(changed_line(line, lambda p: simplified(p, found.is_long))
+                      for line in flat(_body(f.body, found, _names(f.parameters))))
         if body == f.body:
             break
         f = replace(f, body=body)
@@ -58,13 +61,17 @@ def _body(body: Sequence[Stmt], found: Variables, outer: set[str]) -> tuple[Stmt
         hinted = bool(out) and _is_hint(out[-1])
         s = s if hinted else _at_its_depth(s)
         if isinstance(s, Code):
-            first, *more = separated(s.words)
-            rest[:0] = map(Code, more)
-            name = found.alias(first, rest)
+            first, *more = [s] if hinted else _separated(s)
+            rest[:0] = more
+            parts = () if hinted else read(first.words) or ()
+            if len(parts) != 1 or isinstance(parts[0], Head):
+                out.append(first)
+                continue
+            name = found.alias(parts[0], rest)
             if name is not None:
                 rest = list(nested(substituted(line, {name[0]: name[1]}) for line in flat(rest)))
-            elif found.is_read(first, rest) and not changes_nothing(first):
-                out.append(Code(first))
+            elif found.is_read(parts[0], rest) and not changes_nothing(parts[0]):
+                out.append(first)
         elif isinstance(s, For) and not hinted and _is_once(s):
             out += _spread(_body(_once(s), found, outer), [*out, *rest], outer, not rest)
         elif isinstance(s, Scope) and not hinted:
@@ -73,6 +80,22 @@ def _body(body: Sequence[Stmt], found: Variables, outer: set[str]) -> tuple[Stmt
             own = {s.var} if isinstance(s, For) else set()
             out.append(replace(s, body=_body(s.body, found, own)) if isinstance(s, (For, Scope, Block)) else s)
     return tuple(out)
+
+
+def _separated(s: Code) -> list[Code]:
+    """The statements of a line, a line each; those with braces stay together."""
+    groups: list[list[Part]] = []
+    begins = True
+    for p in read(s.words) or ():
+        if isinstance(p, Head) and p.word in ("{", "}"):
+            return [s]
+        if begins and not (isinstance(p, Head) and p.word.startswith("/")):
+            groups.append([])
+        if not groups:
+            return [s]
+        groups[-1].append(p)
+        begins = not isinstance(p, Head) or p.word not in (*HEADS, *LABELS, "else")
+    return [Code(words(text_of(g))) for g in groups] if len(groups) > 1 else [s]
 
 
 def _at_its_depth(s: Stmt) -> Stmt:
@@ -86,8 +109,8 @@ def _at_its_depth(s: Stmt) -> Stmt:
 
 def _is_hint(s: Stmt) -> bool:
     """Whether a line speaks of the statement that follows: a pragma, a condition or a loop without braces."""
-    words = code_of(s.words) if isinstance(s, Code) else []
-    return bool(words) and (words[0] in ("#", "HY_OMP") or words[-1] not in (";", "}") and not words[0].startswith("/"))
+    code = [w for w in s.words if not w.isspace()] if isinstance(s, Code) else []
+    return bool(code) and (code[0] in ("#", "HY_OMP") or code[-1] not in (";", "}") and not code[0].startswith("/"))
 
 
 def _spread(body: tuple[Stmt, ...], beside: list[Stmt], outer: set[str], last: bool) -> tuple[Stmt, ...]:
@@ -96,14 +119,15 @@ def _spread(body: tuple[Stmt, ...], beside: list[Stmt], outer: set[str], last: b
     names = _declared(body)
     if not names:
         return body
-    arrays = any("[" in s.words and declares(s.words) for s in body if isinstance(s, Code))
+    arrays = any(d.lengths for s in body if isinstance(s, Code) for d in declared(s.words))
     free = names.isdisjoint(outer) and names.isdisjoint(w for line in flat(beside) for w in line)
     return body if free and (last or not arrays) else (Scope(body),)
 
 
 def _declared(body: Iterable[Stmt]) -> set[str]:
     """Names that may be declared by the lines among some statements."""
-    return set().union(*(declares(s.words) for s in body if isinstance(s, Code)))
+    lines = [s.words for s in body if isinstance(s, Code)]
+    return {d.name for line in lines for d in declared(line)}.union(*(line for line in lines if read(line) is None))
 
 
 def _is_once(s: For) -> bool:
@@ -143,64 +167,36 @@ def _unread(f: Function) -> set[int]:
     return {i for i, p in enumerate(split) if is_name(p[-1]) and p[-1] not in used and len(p) > 1}
 
 
-def arguments(line: Sequence[str]) -> list[Words]:
-    """What stands between the commas of a list."""
-    out: list[list[str]] = [[]]
-    depth = 0
-    for w in line:
-        depth += (w in "([{") - (w in ")]}")
-        if w == "," and not depth:
-            out.append([])
-        elif out[-1] or not w.isspace():
-            out[-1].append(w)
-    return [tuple(a) for a in out if a]
-
-
 def _is_called(name: str, lines: Iterable[Words]) -> bool:
     """Whether a function is named where it is called, at least once, and where its text is, and nowhere else."""
     calls = 0
     for line in lines:
-        for i, w in enumerate(line):
-            if w != name:
-                continue
-            if line[i + 1:i + 2] != ("(",) or _closing(line, i + 1) is None:
+        if name in line:
+            here = sum(t.op == "call" and t.args[0] == name for p in read(line) or () for t in trees(p)
+                       if isinstance(t, Tree))
+            if here != line.count(name) and not _begins(line, name):
                 return False
-            calls += i < 2 or not is_name(line[i - 2]) or line[i - 2] in STATEMENTS
+            calls += here
     return calls > 0
 
 
-def _closing(line: Words, at: int) -> int | None:
-    depth = 0
-    for i in range(at, len(line)):
-        depth += (line[i] in "([{") - (line[i] in ")]}")
-        if not depth:
-            return i
-    return None
+def _begins(line: Words, name: str) -> bool:
+    """Whether a line begins a function's text."""
+    return line[-1:] == ("{",) and line.count(name) == 1 and is_name(line[0]) and is_name(line[line.index(name) - 2])
 
 
-def _without(s: Stmt, unread: dict[str, set[int]]) -> Stmt:
+def _without(s: Stmt, unread: Mapping[str, set[int]]) -> Stmt:
+    def called(x: Expression) -> Expression:
+        """An expression whose calls have the arguments that are read."""
+        if not isinstance(x, Tree) or x.op != "call":
+            return x
+        gone = unread.get(str(x.args[0]), ())
+        return replace(x, args=(x.args[0], *(a for i, a in enumerate(x.args[1:]) if i not in gone)))
+
+    def line(given: Words) -> Words:
+        return changed_line(given, lambda p: rebuilt(p, called)) if not unread.keys().isdisjoint(given) else given
     if isinstance(s, Function):
         kept = [p for i, p in enumerate(arguments(s.parameters)) if i not in unread.get(s.name, ())]
-        return replace(s, parameters=_listed(kept) or ("void",),
-                       body=nested(_called(line, unread) for line in flat(s.body)))
-    return Code(_called(s.words, unread)) if isinstance(s, Code) else s
-
-
-def _called(line: Words, unread: dict[str, set[int]]) -> Words:
-    """A line whose calls have the arguments that are read; a declaration is one too."""
-    out: list[str] = []
-    at = 0
-    while at < len(line):
-        out.append(line[at])
-        if line[at] in unread:
-            end = _closing(line, at + 1)
-            assert end is not None
-            given = [a for i, a in enumerate(arguments(line[at + 2:end])) if i not in unread[line[at]]]
-            out += ["(", *_listed([_called(a, unread) for a in given]), ")"]
-            at = end
-        at += 1
-    return tuple(out)
-
-
-def _listed(given: Sequence[Words]) -> Words:
-    return tuple(w for i, a in enumerate(given) for w in ((",", " ", *a) if i else a))
+        listed = tuple(w for i, a in enumerate(kept) for w in ((",", " ", *a) if i else a))
+        return replace(s, parameters=listed or ("void",), body=nested(map(line, flat(s.body))))
+    return Code(line(s.words)) if isinstance(s, Code) else s

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Iterable, Iterator, Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, NamedTuple, Sequence
 
 from ..base.records import dataclass
 from .stmt import Block, Code, For, Function, Scope, Stmt, lines
@@ -241,84 +241,3 @@ def _function(s: Block) -> Stmt:
     if depth < 2 or not is_name(head[depth - 1]):
         return s
     return Function(head[:depth - 1], head[depth - 1], head[depth + 1:end], head[end + 1:], s.body, s.end)
-
-
-# ---- variables
-@dataclass(frozen=True)
-class Declared:
-    """A variable. type: without the stars; stars: of pointers, arrays among them."""
-    name: str
-    type: str
-    stars: str
-
-    @property
-    def member(self) -> str:
-        """As a member of a structure, which may be assigned at its initialization alone."""
-        base = self.type if self.stars else self.type.removeprefix("const ")
-        return f"{base} {self.stars}{self.name}"
-
-    @property
-    def constant(self) -> str:
-        """As a variable that does not change."""
-        base = self.type if self.stars else f"const {self.type.removeprefix('const ')}"
-        return f"{base} {self.stars}{'const ' if self.stars else ''}{self.name}"
-
-
-_TYPES = frozenset("long int short char float double void unsigned signed".split())
-
-
-def declared(line: Words) -> Iterator[Declared]:
-    """The variables that a line declares, those of loops that begin it among them."""
-    code = [w for w in line if not w.isspace()]
-    while code[:1] == ["for"]:
-        end = closing(code, 1)
-        yield from _declarators(_split(code[2:end], ";")[0])
-        code = code[end + 1:]
-    for part in _split(code[code[:1] == ["{"]:], ";"):
-        yield from _declarators(part)
-
-
-def parameters(line: Words) -> Iterator[Declared]:
-    """The parameters of a function."""
-    for part in _split([w for w in line if not w.isspace()], ","):
-        yield from _declarators(part)
-
-
-def _split(code: Sequence[str], by: str) -> list[list[str]]:
-    """Words between separators that are not in parentheses."""
-    out: list[list[str]] = [[]]
-    depth = 0
-    for w in code:
-        depth += (w in "([{") - (w in ")]}")
-        if depth < 0:
-            break
-        if w == by and not depth:
-            out.append([])
-        else:
-            out[-1].append(w)
-    return out
-
-
-def _declarators(code: Sequence[str]) -> Iterator[Declared]:
-    at = 1 if code[:1] == ["static"] else 0
-    begin = at
-    at += code[at:at + 1] == ["const"]
-    if code[at:at + 1] in (["union"], ["struct"]):
-        at += 2
-    elif code[at:at + 1] and code[at].startswith("hy_"):
-        at += 1
-    else:
-        while at < len(code) and code[at] in _TYPES:
-            at += 1
-    if at == begin:
-        return
-    kind = " ".join(code[begin:at])
-    for part in _split(code[at:], ","):
-        own = [w for w in part if w not in ("const", "restrict")]
-        stars = next((i for i, w in enumerate(own) if w != "*"), len(own))
-        if stars == len(own) or not is_name(own[stars]) or own[stars + 1:stars + 2] == ["("]:
-            return
-        arrays, i = 0, stars + 1
-        while own[i:i + 1] == ["["]:
-            arrays, i = arrays + 1, closing(own, i) + 1
-        yield Declared(own[stars], kind, "*" * (stars + arrays))

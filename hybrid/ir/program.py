@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Iterable, Sequence
+from typing import Any, Sequence
 
 import numpy as np
 
@@ -72,12 +72,18 @@ class Program:
 
 def dims_in(n: Node) -> set[Dim]:
     """The dimensions of symbolic sizes in a value's shape and attributes."""
-    return set(_dims_in((n.shape, *n.attrs.values())))
+    found: set[Dim] = set()
+    for value in (n.shape, *n.attrs.values()):
+        _collect(value, found)
+    return found
 
 
-def _dims_in(value: Any) -> Iterable[Dim]:
-    if type(value) is Size:
-        return dims(value)
-    if isinstance(value, Program):
-        return value.dims()
-    return (d for v in value for d in _dims_in(v)) if isinstance(value, tuple) else ()
+def _collect(value: Any, found: set[Dim]) -> None:
+    if isinstance(value, tuple):
+        for v in value:
+            if type(v) is not int:                           # as nearly all are
+                _collect(v, found)
+    elif type(value) is Size:
+        found.update(dims(value))
+    elif isinstance(value, Program):
+        found.update(value.dims())

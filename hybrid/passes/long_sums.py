@@ -49,6 +49,11 @@ def deep_dot(n: Node) -> Node | None:
     return _summed(each, (0,))
 
 
+def deep_rows(n: Node) -> Node | None:
+    """As ``deep_dot``, where neighbours of both operands lie along the depth, which one warp of a GPU would walk."""
+    return deep_dot(n) if all(axes == (x.ndim - 1,) for axes, x in zip(n.attrs["contract"], n.args)) else None
+
+
 def _loses_digits(d: np.dtype) -> bool:
     return d == np.float32 or dt.is_half(d)
 

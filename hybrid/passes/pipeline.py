@@ -25,7 +25,7 @@ from .layout import Blocking, layout
 from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
 from .loop_products import loop_products
-from .long_sums import deep_dot, in_chunks
+from .long_sums import deep_dot, deep_rows, in_chunks
 from .loops import tidy
 from .memory import MemoryPlan, plan_memory
 from .batch_in_lanes import pictures
@@ -86,18 +86,24 @@ def _arranged(program: Program, frozen: frozenset[int], blocking: Blocking | Non
     return not sized and pictures(program, frozen, blocking) or layout(program, frozen, blocking, packs)
 
 
+def _by_rules(program: Program, frozen: frozenset[int], blocks: bool) -> Program:
+    """The program with products and sums in the forms that kernels do well. blocks: for a CPU's caches."""
+    if not blocks:
+        return program.with_roots(rewrite(program.roots, {"dot": (deep_rows,)}))
+    program = sums_in_floats(program)
+    lasts = Frozen(program, frozen)
+    rules: dict[str, Sequence[Rule]] = {
+        "dot": (plane_by_plane, of_small_images, over_small_images(lasts), in_floats, deep_dot),
+        "reduce": (in_chunks,), "unwindow": (back_over_small_images(lasts), taps_apart)}
+    program = program.with_roots(rewrite(in_blocks(program.roots), rules))
+    return wide_products(program, frozen) if frozen else program
+
+
 def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     sized = any(not fixed(d) for n in program.inputs for d in n.shape)
     current = transposed(program, frozen, blocking) if frozen and blocking is not None else program
-    if blocking is not None:
-        current = sums_in_floats(current)
-        lasts = Frozen(current, frozen)
-        rules: dict[str, Sequence[Rule]] = {
-            "dot": (plane_by_plane, of_small_images, over_small_images(lasts), in_floats, deep_dot),
-            "reduce": (in_chunks,), "unwindow": (back_over_small_images(lasts), taps_apart)}
-        current = current.with_roots(rewrite(in_blocks(current.roots), rules))
-        current = wide_products(current, frozen) if frozen else current
+    current = _by_rules(current, frozen, blocking is not None)
     for name, run in PROGRAM_PASSES:
         current = run(current)
         verify_program(current, name)

@@ -43,6 +43,19 @@ HY_FN unsigned hy_word_at(hy_shared at) {
 }
 #endif
 
+// Waits until a word is not 0, by which another block says that all it wrote before is there, and makes it 0 again.
+HY_FN void hy_wait_for(unsigned *word) {
+    volatile unsigned *state = word;
+    while (*state == 0)
+#ifdef CUDA_ON_CPU
+        __nanosleep(20);                        // other threads run meanwhile
+#else
+        ;
+#endif
+    __threadfence();
+    *state = 0;
+}
+
 // 2 to the power of x: to 2^-22 of it, and zero below 2^-126.
 #ifdef CUDA_ON_CPU
 HY_FN float hy_exp2(float x) { return x < -126.f ? 0.f : exp2f(x); }

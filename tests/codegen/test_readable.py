@@ -6,7 +6,8 @@ import pytest
 from hybrid import ir
 from hybrid.codegen.program.comments import comment
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.parse import declared, flat, parse
+from hybrid.ir.line_reader import declared
+from hybrid.ir.parse import flat, parse
 from hybrid.ir.rewriting import walk
 from hybrid.ir.stmt import For, Function, spelled
 from hybrid.runtime import build

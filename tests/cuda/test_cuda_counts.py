@@ -12,6 +12,7 @@ import pytest
 
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
+from hybrid.codegen.printers.cuda.shares import Way
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
 from .cuda_forms import program
@@ -99,12 +100,12 @@ def test_slices_are_copied_by_warps_of_their_own_where_that_is_no_slower(
         rows: int, columns: int, depth: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the model, with fewer instructions for a product, and without spills."""
     import gpu_model  # noqa: PLC0415  beside gpu_sass
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: warpgroup.WIDE)
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(warpgroup.WIDE, 0))
     whole = program([product(rows, columns, depth, "bfloat16", layout)])[0]
     times = []
     for fed in (True, False):
         if not fed:
-            monkeypatch.setattr(warpgroup, "takes_feeders", lambda tile: False)
+            monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: False)
         text = cuda.print_program(plan(whole).groups, arch="sm_90a")
         (launch,), compiled = text.launches, nvrtc.compile(text.source, "sm_90a")
         r, kernel = compiled.resources[launch.name], text.source.partition(f" {launch.name}(")[2]

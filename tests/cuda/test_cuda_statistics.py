@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from hybrid import gpu as gpu_context, ir
-from hybrid.codegen.printers.cuda import mma, warpgroup
+from hybrid.codegen.printers.cuda import mma, shares, warpgroup
 from hybrid.ir.kernel import Kernel
 from hybrid.passes import channels_last, tile_statistics
 from hybrid.passes.differentiate import cotangents
 from hybrid.runtime.cuda.emulator import EmulatorDriver
-from hybrid.runtime.cuda.program import planned_for
+from hybrid.runtime.cuda.program import CudaProgram, planned_for
 
 from .cuda_forms import Form, normal, program
 from ..programs import conv
@@ -88,7 +88,7 @@ def test_no_digits_are_lost() -> None:
         np.testing.assert_allclose(got, y.var((0, 2, 3)), rtol=2e-2)
 
 
-def test_two_layers_and_their_gradients() -> None:
+def test_two_layers_and_their_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     def step(x: ir.Node, w: ir.Node, b: ir.Node, v: ir.Node, c: ir.Node,
              head: ir.Node) -> tuple[ir.Node, ...]:
         y, *_ = normed(x, w, b)
@@ -96,8 +96,24 @@ def test_two_layers_and_their_gradients() -> None:
         return (z, mean, variance, *cotangents([z], [head], [w, v]))
     shapes = (2, 4, 12, 16), (64, 4, 3, 3), (64,), (64, 64, 3, 3), (64,), (2, 64, 6, 8)
     form = Form(step, [normal(*s) for s in shapes], tol=2e-5)
-    assert len(with_statistics(form)) == 1                 # the second one's depth is shared by blocks
+    assert len(with_statistics(form)) == 2                 # also where blocks share the depth in one launch
     check([form])
+    monkeypatch.setattr(EmulatorDriver, "processors", 0)
+    assert len(with_statistics(form)) == 1
+
+
+def test_of_tiles_in_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The block that finishes a tile has the whole sums."""
+    monkeypatch.setattr(EmulatorDriver, "processors", property(lambda self: 5))
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_80")
+    monkeypatch.setattr(mma, "TILES", mma.TILES[3:4])
+    monkeypatch.setattr(shares, "LEAST_GAIN", math.inf)
+    monkeypatch.setattr(shares, "LEAST_TIME", 0)
+    form = Form(normed, [normal(2, 16, 12, 14), normal(72, 16, 3, 3), normal(72)])
+    assert with_statistics(form)
+    check([form])
+    assert "hy_wait_for((unsigned *)tickets" in CudaProgram(planned_for(program([form])[0], gpu_context(0)),
+                                                            gpu_context(0)).report.source
 
 
 def test_what_keeps_its_sums() -> None:

@@ -12,6 +12,7 @@ from hybrid.base.device import find_cupy
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
 from hybrid.codegen.printers.cuda.product import Product
+from hybrid.codegen.printers.cuda.shares import Way
 from hybrid.codegen.printers.cuda.stages import Tile
 from hybrid.codegen.printers.cuda.target import current
 from hybrid.passes.pipeline import plan
@@ -37,7 +38,7 @@ def hopper(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def take(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
     """Every product takes a tile, where it is printed for a GPU that has them."""
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: tile if current().warpgroups else None)
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(tile, 0) if current().warpgroups else None)
 
 
 def text_of(form: Form) -> str:
@@ -69,7 +70,7 @@ def test_wide_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) ->
 
 def fed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of every tile are copied by a warpgroup of their own."""
-    monkeypatch.setattr(warpgroup, "takes_feeders", lambda tile: True)
+    monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: True)
 
 
 @pytest.mark.parametrize("tile, layout, dtype", [
@@ -142,8 +143,9 @@ def test_nothing_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wide_tiles_are_of_large_products_of_halves(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     with cuda.printing_for("sm_90a"):
-        large, small = (warpgroup.pick_warpgroup(Product(plan(program([product(n, n, n, dtype)])[0]).fused.kernels[0],
-                                                         "k")) for n in (4096, 256))
+        ways = [warpgroup.pick_warpgroup(Product(plan(program([product(n, n, n, dtype)])[0]).fused.kernels[0], "k"))
+                for n in (4096, 256)]
+    large, small = (way.tile if way is not None else None for way in ways)
     assert (large == warpgroup.WIDE) == (dtype == "float16") and small != warpgroup.WIDE
 
 

@@ -10,7 +10,8 @@ from hybrid.codegen import cuda
 from hybrid.codegen.lanes import VECTORS, iterations, jammed
 from hybrid.codegen.loops import side_by_side
 from hybrid.ir.index import Ix, Val, Var, var
-from hybrid.ir.parse import declared, parameters, parse, used_words, words
+from hybrid.ir.line_reader import declared, parameters
+from hybrid.ir.parse import parse, used_words, words
 from hybrid.ir.rewriting import Unstructured, copy, defined, length, masked, renamed, shifted, used, walk
 from hybrid.ir.stmt import (Assign, Code, For, Function, Keep, Let, Load, Local, Name, Op, Prefetch, Scope, Stmt, Store,
                             When, lines, text_of)

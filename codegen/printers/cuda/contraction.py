@@ -11,10 +11,12 @@ from hybrid.ir.kernel import Kernel
 
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
+from .grid import Grid
 from .mma import pick, print_mma, takes_mma
 from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
+from .stages import LINE
 from .tile import Fill, tile_cost
 from .warpgroup import pick_warpgroup, print_warpgroup
 from hybrid.codegen.emit import Block
@@ -50,22 +52,22 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
     p = Product(k, name, columns_first(k))
     if not takes_mma(p):
         return _tiles(p)
-    tile = pick_warpgroup(p)
-    return print_warpgroup(p, tile) if tile is not None else print_mma(p)
+    way = pick_warpgroup(p)
+    return print_warpgroup(p, way) if way is not None else print_mma(p)
 
 
 def takes_statistics(k: Kernel) -> bool:
     """Whether the kernel of a contraction can store statistics of each 16 rows of its result: a warp must have all 16
-    rows of a column, and a block the whole depth."""
+    rows of a column, and a block the sums over the whole depth."""
     if k.dot is None or of_groups(k.dot):
         return False
     p = Product(k, "", columns_first(k))
     if p.batch != 1 or not takes_mma(p) or min(p.rows, p.columns) <= FEW or p.rows % 16:
         return False
-    tile = pick_warpgroup(p) or pick(p)
-    blocks = -(-p.rows // tile.rows) * -(-p.columns // tile.columns)
+    way = pick_warpgroup(p) or pick(p)
     steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in (*p.m.rows, *p.m.columns)]
-    return (share_depth(blocks, p.depth, 256) == 1 and tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
+    grid = Grid(p, way, LINE // p.dot.dtype.itemsize)
+    return (grid.in_registers and way.tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
             and all(v.extent == 1 or step == after for v, step, after in zip(
                 (*p.m.rows, *p.m.columns), steps, _row_major((*p.m.rows, *p.m.columns)))))
 

@@ -14,9 +14,9 @@ from hybrid.base.dtype import is_half
 from .grid import Grid
 from .pieces import PrintedCuda
 from .product import Product
-from .stages import STAGES, Slices, Tile, copies_whole
+from .shares import Way, best_way
+from .stages import LINE, STAGES, Slices, Tile, copies_whole
 from .target import current
-from .tile import tile_cost
 
 TILES = (Tile(128, 128, 2, 4), Tile(128, 64, 4, 2), Tile(64, 128, 2, 4), Tile(64, 64, 2, 2), Tile(64, 32, 4, 1),
          Tile(32, 64, 2, 2), Tile(32, 32, 2, 2))
@@ -40,33 +40,34 @@ def terms(p: Product) -> int:
     return 1 if is_half(p.dot.dtype) or config.tf32() else 3
 
 
-def cost(p: Product, t: Tile, faster: float = 1) -> float:
-    """Time of a tile's launch (tile_cost). faster: the rate of the tensor cores, of theirs by mma.sync."""
+def work(p: Product, t: Tile, faster: float = 1) -> float:
+    """Of a tile, as of ``tile_cost``. faster: the rate of the tensor cores, of theirs by mma.sync."""
     halves = is_half(p.dot.dtype)
     speed = faster * (2048 if halves else 1024 / terms(p))     # products of a block in the time of a thread's
-    loads = (1 if halves else 2) * (t.rows + t.columns) / 32
-    return tile_cost(p, t.rows, t.columns, t.rows * t.columns / speed + loads)
+    return t.rows * t.columns / speed + (1 if halves else 2) * (t.rows + t.columns) / 32
 
 
-def pick(p: Product) -> Tile:
-    """The tile that finishes first. Elements that are computed on the way take registers: then fewer of them."""
+def pick(p: Product) -> Way:
+    """The way that finishes first. Elements that are computed on the way take registers: then tiles have fewer."""
     most = [128 if p.operand(x).address is not None or copies_whole(p, x, 16 // p.dot.dtype.itemsize)[1] else 64
             for x in "ab"]
-    return min((t for t in TILES if t.rows <= most[0] and t.columns <= most[1]), key=lambda t: cost(p, t))
+    return best_way(p, (t for t in TILES if t.rows <= most[0] and t.columns <= most[1]),
+                    LINE // p.dot.dtype.itemsize, lambda t: work(p, t))
 
 
 def best_cost(p: Product) -> float:
-    """Time of the tile that finishes first."""
-    return cost(p, pick(p))
+    """Time of the way that finishes first."""
+    return pick(p).cost
 
 
 def print_mma(p: Product) -> PrintedCuda:
     """A block's part of the depth goes through its stages; each round waits for one slice and begins another."""
-    tile = pick(p)
+    way = pick(p)
+    tile = way.tile
     a, b = Slices(p, "a", tile), Slices(p, "b", tile)
     b.offset = a.bytes
     stage, deep, kind = a.bytes + b.bytes, a.deep, p.kind
-    grid = Grid(p, tile, deep)
+    grid = Grid(p, way, deep)
     # a loop that is unrolled whole lets ptxas load for the epilogue before it, until registers do not suffice
     turns = STAGES if a.copied and b.copied and grid.rounds > STAGES else 1
     body = ["const hy_shared base = hy_shared_of(tile_memory);",

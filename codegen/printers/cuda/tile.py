@@ -13,11 +13,11 @@ from hybrid.codegen.dialect import CUDA
 LAUNCH = 2500                   # of a second launch, in products of a thread
 
 
-def tile_cost(p: Product, rows: int, columns: int, work: float) -> float:
+def tile_cost(p: Product, rows: int, columns: int, work: float, processors: int = PROCESSORS) -> float:
     """Time of a launch, in products of a thread. work: of a tile, for each step of the depth, loads included."""
     blocks = p.batch * -(-p.rows // rows) * -(-p.columns // columns)
     parts = share_depth(blocks, p.depth, 256)
-    turns = -(-blocks * parts // PROCESSORS)
+    turns = -(-blocks * parts // processors)
     return turns * (work * p.depth / parts
                     + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
 

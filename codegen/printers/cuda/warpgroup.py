@@ -9,9 +9,10 @@ from __future__ import annotations
 from hybrid.base.dtype import is_half
 
 from .grid import Grid
-from .mma import best_cost, bring, cost, load_fragments, origins, terms
+from .mma import best_cost, bring, load_fragments, origins, terms, work
 from .pieces import PrintedCuda, alone
 from .product import Product
+from .shares import Way, best_way
 from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
 
@@ -24,21 +25,22 @@ FEEDERS = 128                   # its threads
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
-def pick_warpgroup(p: Product) -> Tile | None:
-    """The tile that finishes first; None where products of single warps do, or operands are computed on the way."""
+def pick_warpgroup(p: Product) -> Way | None:
+    """The way that finishes first; None where products of single warps do, or operands are computed on the way."""
     slices = Swizzled if is_half(p.dot.dtype) else Plain
     if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
         return None
-    tile = min((*TILES, *([WIDE] if slices is Swizzled else [])), key=lambda t: cost(p, t, FASTER))
-    return tile if cost(p, tile, FASTER) < best_cost(p) else None
+    way = best_way(p, (*TILES, *([WIDE] if slices is Swizzled else [])), slices.deep_line // p.dot.dtype.itemsize,
+                   lambda t: work(p, t, FASTER))
+    return way if way.cost < best_cost(p) else None
 
 
-def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
+def print_warpgroup(p: Product, way: Way) -> PrintedCuda:
     """A block's warpgroups own 64 rows each; all its threads copy slices, or a warpgroup of its own does."""
-    halves, fed = is_half(p.dot.dtype), takes_feeders(tile)
+    halves, fed, tile = is_half(p.dot.dtype), takes_feeders(way), way.tile
     a, b = ((Swizzled if halves else Plain)(p, side, tile, *((FEEDERS, tile.threads) if fed else ())) for side in "ab")
     b.offset = a.bytes
-    grid, stage = Grid(p, tile, a.deep, FEEDERS if fed else 0), a.bytes + b.bytes
+    grid, stage = Grid(p, way, a.deep, FEEDERS if fed else 0), a.bytes + b.bytes
     if fed:
         sums, shared = _fed(p, grid, a, b, stage), FED_STAGES * (stage + 16)
     else:
@@ -47,9 +49,10 @@ def print_warpgroup(p: Product, tile: Tile) -> PrintedCuda:
     return alone(grid.printed(sums, False, shared))
 
 
-def takes_feeders(tile: Tile) -> bool:
-    """Whether a warpgroup does nothing but copy slices for the others: where a block has a multiprocessor to itself."""
-    return tile == WIDE
+def takes_feeders(way: Way) -> bool:
+    """Whether a warpgroup does nothing but copy slices for the others: where a block has a multiprocessor to itself,
+    and one tile."""
+    return way.tile == WIDE and way.shares is None
 
 
 def _indented(lines: list[str]) -> list[str]:

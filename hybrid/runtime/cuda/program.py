@@ -42,8 +42,8 @@ def planned_for(program: Program, ctx: Context, frozen: frozenset[int] = frozens
     """A program ready for the code generator, with kernels that its GPU has and convolutions in the order in which the
     tensor cores read. frozen: slots of inputs that seldom change."""
     with current_driver(ctx.device_id).active():
-        arch = current_driver(ctx.device_id).arch
-    with printer.printing_for(arch):
+        arch, processors = current_driver(ctx.device_id).arch, current_driver(ctx.device_id).processors
+    with printer.printing_for(arch, processors=processors):
         return plan(program, replace(JOINING, channels_last=lambda d: printer.convolves_last(d, arch)), frozen)
 
 
