@@ -1,6 +1,7 @@
 """C for a fused program: one function a kernel, and ``void net(void **buffers)`` that runs them all."""
 from __future__ import annotations
 
+import contextlib
 import functools
 from dataclasses import replace
 from typing import Any, Callable, Sequence
@@ -38,7 +39,7 @@ from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
 from .block import Block, chain
 from .emit import Emitter
-from .lanes import F32
+from .lanes import F32, Refused
 from .lanes import support as vector_support
 from .lanes import uses
 from .lazy_import import later
@@ -95,6 +96,8 @@ def print_loops(k: Kernel, name: str, target: Target) -> Printed:
 def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and not size_parameters.alone() and any(map(_of_images_of_any_size, k.members)):
+        with contextlib.suppress(Refused):
+            return first_that_fits(k, WINDOWS[:1], name, target)
         raise Specialised("windows over images whose spatial sizes vary are 3 to 30 times as fast in a program for "
                           "each size")
     return first_registered("c", k, _print_kernel, name, target)

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Callable, Iterable, Mapping, Sequence
+from typing import Iterable, Mapping, Sequence
 
 from ..ir.expressions import HEADS, LABELS, Expression, Head, Part, Tree, rebuilt, simplified, text_of, trees
-from ..ir.line_reader import arguments, declared, parameters, read
+from ..ir.line_reader import arguments, changed_line, declared, parameters, read
 from ..ir.parse import Words, flat, is_name, nested, substituted, words
 from ..ir.stmt import Block, Code, For, Function, Scope, Stmt, spelled
 from .variables import Variables, changes, changes_nothing
@@ -27,19 +27,13 @@ def simpler(code: Iterable[Stmt]) -> tuple[Stmt, ...]:
 def _function(f: Function) -> Function:
     for _ in range(ROUNDS):
         found = Variables(f)
-        body = nested(_rebuilt(line, lambda p: simplified(p, found.is_long))
+        body = nested(changed_line(line, lambda p: simplified(p, found.is_long))
                       for line in flat(_body(f.body, found, _names(f.parameters))))
         if body == f.body:
             break
         f = replace(f, body=body)
     numbers = _numbered(f)
     return replace(f, body=nested(substituted(line, numbers) for line in flat(f.body)))
-
-
-def _rebuilt(line: Words, change: Callable[[Part], Part]) -> Words:
-    """A line with other parts, as far as it is known."""
-    parts = read(line)
-    return line if not parts else (*line[:line[0].isspace()], *words(text_of(map(change, parts))))
 
 
 def _numbered(f: Function) -> dict[str, str]:
@@ -200,7 +194,7 @@ def _without(s: Stmt, unread: Mapping[str, set[int]]) -> Stmt:
         return replace(x, args=(x.args[0], *(a for i, a in enumerate(x.args[1:]) if i not in gone)))
 
     def line(given: Words) -> Words:
-        return _rebuilt(given, lambda p: rebuilt(p, called)) if not unread.keys().isdisjoint(given) else given
+        return changed_line(given, lambda p: rebuilt(p, called)) if not unread.keys().isdisjoint(given) else given
     if isinstance(s, Function):
         kept = [p for i, p in enumerate(arguments(s.parameters)) if i not in unread.get(s.name, ())]
         listed = tuple(w for i, a in enumerate(kept) for w in ((",", " ", *a) if i else a))

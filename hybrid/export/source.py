@@ -15,7 +15,9 @@ from hybrid.codegen.targets import NO_VECTORS
 from hybrid.kernels import text as kernel_text
 
 from ..ir import Node
-from ..ir.parse import Words, closing, flat, nested, parse
+from ..ir.expressions import Expression, Tree, integer, rebuilt, spelled
+from ..ir.line_reader import changed_line
+from ..ir.parse import Words, flat, nested, parse
 from ..ir.parse import words as lexed
 from ..ir.size import fixed
 from ..ir.stmt import Function, Stmt
@@ -54,39 +56,26 @@ def filled(template: str, name: str, **words: object) -> str:
 
 
 def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]]) -> list[Stmt]:
-    """The function that runs all kernels, each slot of its table with what is there; the last one is the workspace."""
-    last = tuple(lexed(f"(char *)b[{len(slots) - 1}]"))
+    """The function that runs all kernels, each slot of its table with what is there; the last one is the workspace. An
+    address of any type is cast once."""
+    workspace = Tree("cast", ("char *", Tree("[]", ("b", str(len(slots) - 1)))))
 
-    def said(line: Words) -> Words:
-        if "(" not in line or any(line[i:i + 2] == ("c", "[") for i in range(len(line))):
-            return line
-        out: list[str] = []
-        at = 0
-        while at < len(line):
-            if line[at:at + len(last)] == last:
-                out.append("workspace")
-                at += len(last)
-                continue
-            slot = int(line[at - 1]) if line[at] == "]" and line[at - 3:at - 1] == ("b", "[") else len(slots)
-            out += [" ", f"/* {slots[slot][1]} */", "]"] if slot < len(slots) - 1 else [line[at]]
-            at += 1
-        return _without_casts(tuple(out))
+    def said(x: Expression) -> Expression:
+        if x == workspace:
+            return "workspace"
+        if isinstance(x, Tree) and x.op == "[]" and x.args[0] == "b":
+            slot = integer(x.args[1])
+            return x if slot is None or slot == len(slots) - 1 else Tree("[]", ("b", f"{slot} /* {slots[slot][1]} */"))
+        inner = x.args[1] if isinstance(x, Tree) and x.op == "cast" else x
+        return inner if isinstance(inner, Tree) and inner.op == "cast" and inner.args[0] == "void *" else x
 
     def whole(s: Function) -> Function:
-        body = nested(map(said, flat(s.body)))
+        body = nested(line if any(line[i:i + 2] == ("c", "[") for i in range(len(line))) else
+                      changed_line(line, lambda p: rebuilt(p, said)) for line in flat(s.body))
         if any("workspace" in line for line in flat(body)):
-            body = (*parse(f"char *const workspace = {''.join(last)};"), *body)
+            body = (*parse(f"char *const workspace = {spelled(workspace)};"), *body)
         return replace(s, name=name, before=lexed("HY_APART static void "), body=body) if s.name == "net" else s
     return [whole(s) if isinstance(s, Function) else s for s in net]
-
-
-def _without_casts(line: Words) -> Words:
-    """A line in which what is cast to any address is not cast once more."""
-    for at in range(2, len(line)):
-        if line[at:at + 5] == ("(", "void", " ", "*", ")") and line[at - 2:at] == (")", "("):
-            begin, end = at - 2 - line[at - 2::-1].index("("), closing(line, at - 1)
-            return _without_casts((*line[:begin], *line[at:end], *line[end + 1:]))
-    return line
 
 
 def _of_any_type(line: Words) -> Words:

@@ -6,6 +6,7 @@ from typing import Collection
 
 from .index import Ix, Val, Var, bounds, div, regroup, variables
 from .node import Node
+from .size import at_least
 
 Index = tuple[Ix, ...]
 # conditions (kind, expression, bound): "ge" x >= n, "lt" x < n, "rem" x % n == 0
@@ -72,9 +73,9 @@ def _pull_pad(n: Node, x: Node, idx: Index) -> tuple[Index, Guard]:
     for i, lo, d in zip(idx, n.attrs["lo"], x.shape):
         j = i - lo
         low, high = bounds(j)
-        if low < 0:
+        if not at_least(low, 0):
             guard.append(("ge", j, 0))
-        if high >= d:
+        if not at_least(d - high, 1):
             guard.append(("lt", j, d))
         out.append(j)
     return tuple(out), tuple(guard)

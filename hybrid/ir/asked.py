@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from typing import Iterator, Mapping
 
 from ..base.errors import user_location
-from .size import Size, Specialised, answering
+from .dimension import ASKED
+from .size import Atom, Size, Specialised, answering
 
 
 class Asked:
@@ -14,13 +15,28 @@ class Asked:
 
     def __init__(self) -> None:
         self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
+        self._least: dict[Atom, int] = {}                # of atoms, as far as guards say
 
     def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
         """The answer at the trace, recorded as a guard. Specialised: an equality that holds, since it would fix the
-        size."""
+        size. Passes and printers go by what is equal for all sizes: they hear that others are not, and that is no
+        guard."""
+        if kind == "==" and not ASKED.traced:
+            return False
         if kind == "==" and at_trace:
             raise Specialised(f"{user_location()}: the code needs {x.c_text()} == 0")
+        if kind == "<":
+            self._note_least(x, at_trace)
         return self.facts.setdefault((kind, x), (at_trace, user_location()))[0]
+
+    def _note_least(self, x: Size, negative: bool) -> None:
+        """What a guard on whether x < 0 says of an atom, where x is that atom, or less it, and a number: what follows
+        from its least value is proved from then on."""
+        (atoms, c), *rest = x.terms
+        if len(atoms) == 1 and c == (-1 if negative else 1) and (not rest or len(rest) == 1 and not rest[0][0]):
+            more = rest[0][1] if rest else 0
+            least = more + 1 if negative else -more
+            self._least[atoms[0]] = max(least, self._least.get(atoms[0], least))
 
     def hold(self, values: Mapping[str, int]) -> bool:
         """Whether a call with these values passes all guards."""
@@ -35,5 +51,5 @@ class Asked:
     @contextmanager
     def answering(self, traced: bool) -> Iterator[None]:
         """Scope in which comparisons are answered and recorded so. traced: whether the user's code runs."""
-        with answering(self.answer, traced):
+        with answering(self.answer, traced, self._least):
             yield

@@ -121,11 +121,16 @@ def iota(n: int, dtype: Any = np.int64) -> Node:
 
 
 # ---- elementwise
+def _alike(shape: Shape, other: Shape) -> bool:
+    """Whether two shapes are the same expressions; nothing is asked of sizes."""
+    return len(shape) == len(other) and all(map(same, shape, other))
+
+
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """NumPy's broadcasting rule; ShapeError where it does not apply."""
     out: Shape = ()
     for shape in shapes:
-        if len(shape) == len(out) and shape == out or not shape:
+        if _alike(shape, out) or not shape:
             continue
         if not out:
             out = shape
@@ -246,7 +251,7 @@ def expand(x: Node, shape: Sequence[int]) -> Node:
     shape = ints(shape)
     if len(x.shape) < len(shape):
         x = reshape(x, (1,) * (len(shape) - len(x.shape)) + x.shape)
-    return x if x.shape == shape else make("expand", (x,), shape=shape)
+    return x if _alike(x.shape, shape) else make("expand", (x,), shape=shape)
 
 
 def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int] | None = None) -> Node:  # noqa: A001
@@ -266,7 +271,7 @@ def slice(x: Node, begin: Sequence[int], size: Sequence[int], step: Sequence[int
 def pad(x: Node, lo: Sequence[int], hi: Sequence[int], value: Any = 0) -> Node:
     """x with ``lo`` and ``hi`` elements of ``value`` around it."""
     lo, hi = ints(lo), ints(hi)
-    if not any(lo) and not any(hi):
+    if all(same(n, 0) for n in (*lo, *hi)):
         return x
     v = Const(value) if dt.is_float(x.dtype) else int(value)
     return make("pad", (x,), lo=lo, hi=hi, value=v)

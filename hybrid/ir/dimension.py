@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
+from functools import cached_property
 from typing import TYPE_CHECKING, Callable, Iterator
 
 from ..base.records import dataclass
@@ -24,35 +25,65 @@ class Dim:
     hint: int = 64
     serial: int = 0                  # number of the trace that made it: dimensions of two traces are never equal
 
+    @property
+    def key(self) -> str:
+        """A text to sort atoms by."""
+        return self.name
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Part:
-    """An atom that is no plain dimension: ``/`` is a // b, ``%`` is a % b, ``<`` is min(a, b), ``>`` is max(a, b)."""
+    """An atom that is no plain dimension: ``/`` is a // b, ``%`` is a % b, ``<`` is min(a, b), ``>`` is max(a, b). Two
+    are equal where they are the same expression; nothing is asked of sizes."""
     kind: str
     a: "Int"
     b: "Int"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Part) and self.kind == other.kind and (
+            _written(self.a) == _written(other.a) and _written(self.b) == _written(other.b))
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.a, self.b))
+
+    @cached_property
+    def key(self) -> str:
+        """A text to sort atoms by."""
+        return f"({_key(self.a)} {self.kind} {_key(self.b)})"
+
+
+def _key(x: "Int") -> str:
+    return str(x) if isinstance(x, int) else " + ".join(" * ".join([*(a.key for a in m), str(c)]) for m, c in x.terms)
+
+
+def _written(x: "Int") -> object:
+    """A number, or the terms of a size."""
+    return x if isinstance(x, int) else x.terms
 
 
 class _Asked(threading.local):
     answer: "Callable[[str, Size, bool], bool] | None" = None
     traced = False                                           # whether the user's code runs
     prefix = ""                                              # of names of dimensions
+    least: "dict[Dim | Part, int]" = {}                      # what guards say of atoms: their least values
 
 
 ASKED = _Asked()
 
 
 @contextmanager
-def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool = False) -> Iterator[None]:
+def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool = False,
+              least: "dict[Dim | Part, int] | None" = None) -> Iterator[None]:
     """Scope in which comparisons that ranges do not decide go to ``answer(kind, expression, answer at the hint)``,
     where kind is ``==`` or ``<`` of a comparison with 0. None: they raise ``Specialised``. traced: the user's code
-    runs; ``str(size)`` then raises, as the code could branch on the text."""
-    before = ASKED.answer, ASKED.traced
-    ASKED.answer, ASKED.traced = answer, traced
+    runs; ``str(size)`` then raises, as the code could branch on the text. least: least values of atoms that answers
+    imply; None: those of the scope around."""
+    before = ASKED.answer, ASKED.traced, ASKED.least
+    ASKED.answer, ASKED.traced, ASKED.least = answer, traced, ASKED.least if least is None else least
     try:
         yield
     finally:
-        ASKED.answer, ASKED.traced = before
+        ASKED.answer, ASKED.traced, ASKED.least = before
 
 
 @contextmanager

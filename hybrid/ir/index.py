@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any, Iterable, Sequence
 
 from ..base.records import dataclass
-from .size import Size, at_least, exactly, hint, same
+from .size import Int, Size, at_least, divided, hint, same
 
 
 def hashed_once(cls: type) -> type:
@@ -143,10 +143,18 @@ def bounds(x: Ix) -> tuple[int, int]:
     return lo, hi
 
 
+def _exactly(x: Int, d: Int) -> Any:
+    """x / d if it is proved to be exact, else None."""
+    if type(x) is not Size and type(d) is not Size:
+        return None if x % d else x // d
+    q, r = divided(x, d)
+    return q if same(r, 0) else None
+
+
 def _split(x: Ix, d: int) -> tuple[Ix, Ix]:
     """x = d * q + r with as much as possible in q, and r not negative: C's division rounds towards zero."""
-    parts = [(a, c, exactly(c, d)) for a, c in x.terms]
-    most = x.const // d if type(d) is int and type(x.const) is int else exactly(x.const, d) or 0
+    parts = [(a, c, _exactly(c, d)) for a, c in x.terms]
+    most = x.const // d if type(d) is int and type(x.const) is int else _exactly(x.const, d) or 0
     q = Ix(most, tuple((a, e) for a, c, e in parts if e is not None))
     r = Ix(x.const - most * d, tuple((a, c) for a, c, e in parts if e is None))
     low = bounds(r)[0]

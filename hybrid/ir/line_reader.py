@@ -13,8 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, Iterator, Sequence
 
-from .expressions import ASSIGNMENTS, HEADS, LABELS, LEVELS, Declaration, Expression, Head, Part, Tree, trees
-from .parse import Words, closing, is_name
+from .expressions import ASSIGNMENTS, HEADS, LABELS, LEVELS, Declaration, Expression, Head, Part, Tree, text_of, trees
+from .parse import Words, closing, is_name, words
 
 _TYPES = frozenset("long int short char float double void unsigned signed".split())
 STATEMENTS = HEADS | LABELS | frozenset(("return", "else", "goto", "do", "break", "continue"))
@@ -232,6 +232,12 @@ def read(line: Words) -> tuple[Part, ...] | None:
         return tuple(_Reader(line).parts())
     except Unknown:
         return None
+
+
+def changed_line(line: Words, change: Callable[[Part], Part]) -> Words:
+    """A line with other parts, as far as it is known."""
+    parts = read(line)
+    return line if not parts else (*line[:line[0].isspace()], *words(text_of(map(change, parts))))
 
 
 @lru_cache(maxsize=8192)

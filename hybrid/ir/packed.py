@@ -33,6 +33,7 @@ from .build import cast, data, dot, make, map_, pad, permute, reshape
 from .build import slice as slice_
 from .node import Node
 from .primitives import PRIMS, Prim
+from .size import fixed
 from .winograd import TILES, WINOGRAD_WORDS, array, square, tiles
 
 WORDS = ("words", "tiles")                     # forms that multiply words of 32 bits
@@ -185,9 +186,12 @@ def met(w: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[in
         pads: Sequence[int],
         out: Sequence[int]) -> tuple[Node, tuple[int, ...], tuple[int, ...]]:
     """Weights without lines and columns that meet nothing but padding (3x3 filters over one pixel), their kernel, the
-    padding before what remains."""
+    padding before what remains. Along axes of symbolic size all are kept."""
     kept = []
     for h, k, s, d, p, o in zip(size, kernel, stride, dilate, pads, out):
+        if not (fixed(h) and fixed(o)):
+            kept.append((0, k))
+            continue
         taps = [t for t in range(k) if any(0 <= y * s - p + t * d < h for y in range(o))] or [0]
         kept.append((min(taps[0], p // d), taps[-1] + 1))
     sizes = tuple(b - a for a, b in kept)

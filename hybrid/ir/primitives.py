@@ -104,7 +104,7 @@ def _expand_infer(args: tuple[Node, ...], shape: tuple[int, ...]) -> tuple[tuple
     if len(x.shape) != len(shape):
         raise ShapeError(f"cannot broadcast {x.shape} to {shape}")
     for a, b in zip(x.shape, shape):
-        if a != b and a != 1:
+        if a != 1 and a != b:
             raise ShapeError(f"cannot broadcast {x.shape} to {shape}")
     return shape, x.dtype
 

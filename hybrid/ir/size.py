@@ -8,6 +8,7 @@ elsewhere it raises ``Specialised``, and the caller compiles for one concrete si
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 from typing import Any, Callable, Mapping, Union
 
 from ..base import indexing
@@ -174,7 +175,7 @@ def _terms(x: Int) -> Terms:
 
 
 def _order(t: tuple[tuple[Atom, ...], int]) -> tuple[int, str]:
-    return -len(t[0]), " ".join(map(_atom_text, t[0]))
+    return -len(t[0]), " ".join([a.key for a in t[0]])
 
 
 def gathered(terms: Any) -> Int:
@@ -195,19 +196,19 @@ def size(d: Dim) -> Size:
 
 def product(x: Int, y: Int) -> Int:
     """x * y."""
-    return gathered((tuple(sorted((*m, *k), key=_atom_text)) if m and k else m or k, c * d)
+    return gathered((tuple(sorted((*m, *k), key=attrgetter("key"))) if m and k else m or k, c * d)
                     for m, c in _terms(x) for k, d in _terms(y))
 
 
 def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
-    if not surely(lambda: d >= 1):
+    if not surely(lambda: d >= 1) and (ASKED.answer is None or d < 1):       # asked: a guard
         raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be no positive number")
     if same(d, 1) or isinstance(x, int) and not x:
         return x
     if at_least(-x, 0):                                      # C's quotient is another one below 0
         return -quotient(d - 1 - x, d)
-    q, r = _divided(x, d)
+    q, r = divided(x, d)
     for k in (0, -1, 1):                                     # 0 <= r - k d < d
         if at_least(r - k * d, 0) and at_least((k + 1) * d - 1 - r, 0):
             return q + k
@@ -227,7 +228,7 @@ def _below(x: Int, d: Int) -> int:
     raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be negative")
 
 
-def _divided(x: Int, d: Int) -> tuple[Int, Int]:
+def divided(x: Int, d: Int) -> tuple[Int, Int]:
     """x = q * d + r by long division with the leading term of d."""
     lead, k = _terms(d)[0]
     q: Int = 0
@@ -262,6 +263,12 @@ def _chosen(kind: str, x: Int, y: Int) -> Int:
 # ---- ranges
 def _ends(a: Atom) -> tuple[int, int]:
     """Least and greatest value of an atom."""
+    low, high = _range(a)
+    return (max(low, ASKED.least[a]), high) if a in ASKED.least else (low, high)
+
+
+def _range(a: Atom) -> tuple[int, int]:
+    """Of an atom, whatever guards say of it."""
     if isinstance(a, Dim):
         return a.low, a.high
     (la, ha), (lb, hb) = ends(a.a), ends(a.b)
@@ -276,6 +283,8 @@ def ends(x: Int) -> tuple[int, int]:
     """Bounds of an expression."""
     if isinstance(x, int):
         return x, x
+    if ASKED.least:                                          # what these guards prove holds in their scope alone
+        return _ends_of(x)
     if x._ends is None:
         x._ends = _ends_of(x)
     return x._ends
@@ -297,9 +306,9 @@ def at_least(x: Int, n: int) -> bool:
     if isinstance(x, int):
         return x >= n
     found = x._least.get(n)
-    if found is None:
+    if found is None and not ASKED.least:
         found = x._least[n] = _at_least(x, n)
-    return found
+    return found or bool(ASKED.least) and _at_least(x, n)
 
 
 def _at_least(x: Size, n: int) -> bool:
@@ -389,11 +398,3 @@ def fixed(x: Any) -> bool:
 def same(x: Any, y: Any) -> bool:
     """Whether two numbers are the same expression; asks nothing and records no guard."""
     return bool(x.terms == y.terms if type(x) is type(y) is Size else type(x) is not Size is not type(y) and x == y)
-
-
-def exactly(x: Int, d: Int) -> Any:
-    """x / d if it is proved to be exact, else None."""
-    if type(x) is not Size and type(d) is not Size:
-        return None if x % d else x // d
-    q, r = _divided(x, d)
-    return q if same(r, 0) else None

@@ -10,6 +10,7 @@ import numpy as np
 from .. import ir
 from ..base.errors import ShapeError
 from ..ir import Node
+from ..ir.size import fixed, greater, same
 from .attributes import Attrs
 from .conv import EMBEDDED, LAYOUTS, check_window, is_channels_last, per_axis, to_channels_first, to_channels_last
 from .reduction import as_half, wide_half
@@ -21,11 +22,11 @@ def pool_extent(d: int, k: int, s: int, p: int, convention: str) -> tuple[int, i
     span = d + 2 * p - k
     if convention == "same":
         count = -(-(d + 2 * p) // s)
-    elif convention == "full":
-        count = -(-span // s) + 1
-    else:
-        count = span // s + 1
-    return count, max((count - 1) * s + k - d - p, 0)
+        return count, greater((count - 1) * s + k - d - p, 0)
+    if convention == "full":
+        return -(-span // s) + 1, p + -span % s
+    # of a symbolic size all that is before: the windows are as many
+    return span // s + 1, max(p - span % s, 0) if fixed(d) else p
 
 
 def _pool_windows(x: Node, a: Attrs, fill: Any) -> Node:
@@ -50,11 +51,11 @@ def _counts(x: Node, a: Attrs) -> Node | float:
     n = len(a.kernel)
     total: Any = 1.0
     for axis, (d, k, s, p) in enumerate(zip(x.shape[2:], a.kernel, per_axis(a.stride, n, 1), per_axis(a.pad, n, 0))):
-        count, _ = pool_extent(d, k, s, p, a.pooling_convention)
-        if p == 0 and (count - 1) * s + k <= d:              # no window reaches beyond the data
+        count, after = pool_extent(d, k, s, p, a.pooling_convention)
+        if p == 0 and same(after, 0):                        # no window reaches beyond the data
             total = total * float(k)
             continue
-        small = count <= EMBEDDED
+        small = fixed(count) and count <= EMBEDDED
         least: Any
         greatest: Any
         least, greatest = (np.minimum, np.maximum) if small else (partial(ir.map, "minimum"),

@@ -11,6 +11,7 @@ from ..ir import Node
 from ..ir.access import beneath, free_axes
 from ..ir.build import make
 from ..ir.packed import conv
+from ..ir.size import same
 
 
 
@@ -29,7 +30,7 @@ def with_axes(n: Node, order: Sequence[int]) -> Node:
     axes = (*order, *range(len(order), n.ndim))
     if n.prim == "expand":
         return ir.expand(with_axes(n.args[0], order), tuple(n.shape[a] for a in axes))
-    if sum(d > 1 for d in n.shape) <= 1:
+    if sum(not same(d, 1) for d in n.shape) <= 1:
         return ir.reshape(n, tuple(n.shape[a] for a in axes))
     return ir.permute(n, axes)
 

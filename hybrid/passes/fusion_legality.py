@@ -15,7 +15,7 @@ from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
 from ..ir.scalar import SCALARS
-from ..ir.size import hint, same
+from ..ir.size import hint, may_exceed, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
 from .halves_in_products import stores_halves, upcast_of_half
@@ -107,7 +107,7 @@ class Rules:
     def _is_row_value(self, n: Node) -> bool:
         """Made of reductions without broadcasting them again: a mean, a variance, its root."""
         if n.prim in ("reduce", "argreduce"):
-            return n.args[0].size > n.size
+            return hint(n.args[0].size) > hint(n.size)
         return (n.prim in ELEMENTWISE or n.prim == "reshape") and any(self.row_value[a] and same(a.size, n.size)
                                                                       for a in n.args)
 
@@ -252,7 +252,7 @@ class Rules:
     def _opens_rows(self, uses: list[Use], k: Kernel) -> bool:
         """Whether a value per row can be computed once a row here; the kernel's rows are then fixed."""
         at = frozenset(v for i in uses[0].idx for v in variables(i))
-        loops = frozenset(v for v in k.loops if v.extent > 1)
+        loops = frozenset(v for v in k.loops if may_exceed(v.extent, 1))
         if k.dot is not None or k.template in ("concat", "scatter") or not at < loops or any(u.guarded for u in uses):
             return False
         if k.rows is None:

@@ -40,6 +40,7 @@ MOST_TOGETHER = 8                                 # groups whose convolution is 
 # of a matrix that is packed: a larger one is read from memory in any case, and not held twice
 MOST_BYTES = 1 << 26
 MANY_ROWS = 1 << 16             # of a product that takes any number of rows
+USUAL = 16                      # rows and columns that images of any size are taken to have at least
 # the form by rule, programs of all, their work: which, and why
 Choose = Callable[[str, Mapping[str, Program], int], "tuple[str, str]"]
 
@@ -142,7 +143,8 @@ class Conversion:
         # vectors would be mostly empty, or the depth short
         thin = channels < lanes // 2 and (depthwise or channels * math.prod(kernel) < lanes)
         few = filters < (lanes // 2 if depthwise or between else lanes)
-        if work < self._least_work(depthwise, between) or few or thin:
+        small = all(map(fixed, out)) and work < self._least_work(depthwise, between)     # other images may be large
+        if small or few or thin:
             return None
         together = 1 if depthwise else self._together(groups, filters)
         if not together:
@@ -199,14 +201,15 @@ class Conversion:
     def _form(self, c: Window, work: int) -> tuple[str, str]:
         """How a dense convolution is done, and why: by rule, or where both forms could be it by measurement."""
         (*before, filters), kernel, channels = c.shape, c.kernel, c.x.shape[-1]
-        planes, out = math.prod(before[:-2]), before[-2:]
+        planes, out = math.prod(before[:-2]), tuple(n if fixed(n) else max(hint(n), USUAL) for n in before[-2:])
+        any_image = not all(map(fixed, before[-2:]))
         size, stride, dilate = (a[-2:] for a in (kernel, c.stride, c.dilate))
         shallow = set(c.stride[:-2]) <= {1}                              # Winograd's form sums planes
         # symbolic batch size: choose the form as for one image; that also suits large batches, unless images are small
         images = 1 if self.blocking.any_size and not fixed(planes) else hint(planes)
         rule = shallow and by_rule(size, stride, dilate, out, channels, images) or "direct"
-        if not fixed(planes):
-            if rule != "direct" and not self.blocking.any_size:
+        if any_image or not fixed(planes):
+            if rule != "direct" and not self.blocking.any_size and not any_image:
                 raise Specialised(f"a convolution of form {rule}")
             return rule, ""
         both = shallow and possible(size, stride, dilate, out) and channels >= self.blocking.lanes
@@ -281,7 +284,8 @@ class Conversion:
         x, m, s, b = (parts[k] for k in "xmsb")
         shape = found[0].shape
         narrow = [v.args[0] if v.prim == "expand" else v for v in (m, s, b)]
-        if not all(self._known(v) and v.size < x.size for v in narrow) or len({v.shape for v in narrow}) > 1:
+        small = all(self._known(v) and hint(v.size) < hint(x.size) for v in narrow)
+        if not small or len({v.shape for v in narrow}) > 1:
             return n
         shift = ir.expand(narrow[2] - narrow[0] * narrow[1], shape)
         return self._first(ir.map("add", ir.map("mul", x, s), shift), found[1])

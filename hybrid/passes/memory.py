@@ -32,6 +32,7 @@ class MemoryPlan:
     spans: "list[Span]" = field(default_factory=list)
     whole: int = 0
     sized: bool = False                  # whether sizes are known only at the call
+    work: int = 0                        # the most working memory that was asked for then, behind all values
     # the last group that ``room`` was asked for, what is alive then and what comes later
     now: int = -1
     alive: "list[Span]" = field(default_factory=list)
@@ -53,7 +54,9 @@ class MemoryPlan:
         """The place of working memory while a group runs: between the values that are alive then. ``whole`` grows to
         hold it."""
         if self.sized or not fixed(nbytes):
-            self.whole = greater(self.whole, self.arena + nbytes)
+            self.work = greater(self.work, nbytes)
+            whole = self.arena + self.work
+            self.whole = whole if self.sized else greater(self.whole, whole)
             return self.arena
         at = 0
         for s in self._alive(group):                         # by place
@@ -66,7 +69,7 @@ class MemoryPlan:
 
 def rounded(n: int) -> int:
     """Bytes rounded up to the alignment."""
-    return -(-max(n, 1) // ALIGN) * ALIGN
+    return -(-greater(n, 1) // ALIGN) * ALIGN  # type: ignore[no-any-return]
 
 
 def same_place(k: Kernel, n: Node) -> bool:

@@ -19,7 +19,21 @@ def why_stored(n: Node, uses: Sequence[Use]) -> str:
         return "a convolution, or windows, would convert its elements from halves again and again"
     if n.prim in ELEMENTWISE and not upcast_of_half(n) and any(_in_weight_gradient(u, n) for u in uses):
         return "the weight gradient of a convolution reads it from memory"
+    if is_interleaved(n) and any(u.kernel.kind not in ("elementwise", "concat") for u in uses):
+        return "made of elements that lie a step apart: put together once, and read in order"
     return ""
+
+
+def is_interleaved(n: Node) -> bool:
+    """Whether a value is a sum of others whose elements are a step apart, with zeros between them: the gradient of a
+    convolution with a stride."""
+    return n.prim == "map" and n.fn == "add" and all(_is_spread(a) or is_interleaved(a) for a in n.args)
+
+
+def _is_spread(n: Node) -> bool:
+    while n.prim in ("slice", "pad"):
+        n = n.args[0]
+    return n.prim == "reshape" and n.args[0].prim == "pad" and n.ndim < n.args[0].ndim
 
 
 def _in_weight_gradient(u: Use, n: Node) -> bool:

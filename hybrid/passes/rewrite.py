@@ -7,6 +7,7 @@ from .. import ir
 from ..ir import Node
 from ..ir.build import make
 from ..ir.node import made_from
+from ..ir.size import same
 
 Rule = Callable[[Node], "Node | None"]
 
@@ -29,7 +30,7 @@ def relaid(n: Node, args: Sequence[Node], to: Sequence[int]) -> Node:
     for key, neutral in _OF_EACH.get(n.prim, {}).items():
         new = list(x.shape) if neutral is None else [neutral] * x.ndim
         for a, v in enumerate(attrs[key]):
-            if neutral is not None or v != old[a]:
+            if neutral is not None or not same(v, old[a]):
                 new[to[a]] = v
         attrs[key] = tuple(new)
     if "axis" in attrs:

@@ -53,7 +53,7 @@ def main(words: list[str]) -> int:
             break
         done += 1
         judge: Any = loops if isinstance(program, loops.Loop) else oracle
-        with cheap.compiler(k) if given.cheap else contextlib.nullcontext():
+        with cheap.compiler(k, len(getattr(program, "rows", ())) > 1) if given.cheap else contextlib.nullcontext():
             if judge.fault(program):
                 bad += 1
                 small = (loops if judge is loops else minimise).smaller(program)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
-from hybrid.ir.size import Specialised, fixed, hint
+from hybrid.ir.size import fixed, greater, hint, smaller, surely
 from hybrid.ir.stmt import Assign, Let, Name, Op, Scope, Stmt
 
 from .packed_form import Packed
@@ -36,12 +36,12 @@ class Direct(Packed):
     def print(self) -> Printed:
         """The kernel."""
         self.begin()
-        inside = (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide
+        inside = surely(lambda: (self.oh - 1) * self.sy < self.h and (self.ow - 1) * self.sx < self.wide)
         self.steps = self.sy, self.sx
-        plain = self.steps == (1, 1) and (self.oh, self.ow) == (self.h, self.wide)
+        plain = self.steps == (1, 1) and surely(lambda: (self.oh, self.ow) == (self.h, self.wide))
         # pixels are numbered through; those of a stride are put together, where it is known how many there are
         self.line = (self.kh == self.kw == 1 and not self.py and not self.px and inside and not self.volume
-                     and (plain or fixed(self.batch)))
+                     and (plain or fixed(self.batch * self.oh * self.ow)))
         if self.line:
             self.rows, self.columns = 1, self.batch * self.oh * self.ow
             self.sy = self.sx = 1
@@ -50,21 +50,21 @@ class Direct(Packed):
         self.reach = (self.oh - 1) * self.sy + (self.kh
                                                 - 1) * self.dy + 1, (self.ow
                                                                      - 1) * self.sx + (self.kw - 1) * self.dx + 1
-        beyond = self.py or self.px or self.reach[0] > self.h or self.reach[1] > self.wide
+        beyond = self.py or self.px or not surely(lambda: self.reach[0] <= self.h and self.reach[1] <= self.wide)
         self.apart = not plain
         self.divide()
         self.own = not plain or self.conflicts() if self.line else bool(beyond) or self.beyond_lines
         # numbers from pixel to pixel
         self.step = self.c + 16 if self.own and self.c % CONFLICT == 0 else self.c
-        self.across = max(self.reach[1], 1) if self.own and not self.line else self.wide
-        if not fixed(self.columns) and not self.line:
-            raise Specialised("a convolution along an axis of any size")
+        self.across = greater(self.reach[1], 1) if self.own and not self.line else self.wide
         tiles = self.micros()
         return self.printed([*tiles, self.head(), *self.body(), "}"])
 
     def divide(self) -> None:
         """The tiles along lines and columns."""
-        if self.rows == 1 or self.columns >= self.most:
+        if not fixed(self.columns):                              # each line of pixels in tiles of its own
+            self.ty, self.tx = Cut(self.rows, 1, self.rows), Cut.even(self.columns, self.most)
+        elif self.rows == 1 or self.columns >= self.most:
             self.ty, self.tx = Cut.even(self.rows, 1), Cut.even(self.columns, self.most)
         else:
             self.ty = Cut.even(self.rows, max(self.most // self.columns, 1))
@@ -87,7 +87,7 @@ class Direct(Packed):
     # ---- a tile
     def sizes(self) -> list[tuple[int, int]]:
         """Lines and columns of the tiles there are."""
-        if not fixed(self.columns):                              # of a line: any number of pixels
+        if not fixed(self.columns):                              # any number of pixels of a line
             return [(1, c) for c in range(self.most, 0, -1)]
         return [(r, c) for r in self.ty.sizes for c in self.tx.sizes]
 
@@ -222,12 +222,13 @@ class Direct(Packed):
         """Lines of the padded image put together, for some lines of tiles at a time."""
         lines, largest = self.ty.count, self.ty.largest
         wide, c, window = self.across * self.step, self.c, (self.kh - 1) * self.dy + 1
-        each = self.together(max(self.reach[0], 1) * wide * 4 * self.layers, lines)
+        each = self._lines_at_once(wide)
         held = (each * largest - 1) * self.sy + window                   # lines of a plane
-        self.scratch = 4 * self.layers * held * wide + 256
-        inside = min(self.wide, self.across - self.px)
+        self.scratch = 4 * self.layers * held * wide + 256 if fixed(held) else (
+            4 * (self._at_once() + (self.sy + window) * self.layers * wide) + 256)
+        inside = smaller(self.wide, self.across - self.px)
         step, after = self.step, (self.across - self.px - inside) * self.step
-        row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * c * 4});" if step == c else
+        row = (f"__builtin_memcpy(to + {self.px * c}, line, {inside * (c * 4)});" if step == c else
                f"for (long j = 0; j < {inside}; j++) __builtin_memcpy(to + ({self.px} + j) * {step}l, line + j * "
                f"{c}l, {c * 4});")
         image, to, each_line = f"(n * {self.h} + y)", "(i - low)", "for (long i = low; i < high; i++) {"
@@ -236,11 +237,12 @@ class Direct(Packed):
             each_line = (f"for (long l = 0; l < (high - low) * {self.layers}; l++) {{ const long z = l / (high - "
                          f"low), i = low + l % (high - low);")
         T, zero = self.how.number, self.beyond
-        copy = [f"{T} *to = from + {to} * {wide}l; const long y = i - {self.py}; const {T} *line = {self.x} + "
-                f"{image} * {self.wide * c}l;",
+        copy = [f"{T} *to = from + {to} * {literal(wide)}; const long y = i - {self.py}; const {T} *line = {self.x} + "
+                f"{image} * {literal(self.wide * c)};",
                 f"if (y < 0 || y >= {self.h}) {{ __builtin_memset(to, {zero}, {wide * 4}); continue; }}",
                 *([f"__builtin_memset(to, {zero}, {self.px * step * 4});"] if self.px else []), row,
-                *([f"__builtin_memset(to + {(self.px + inside) * step}, {zero}, {after * 4});"] if after else [])]
+                *([f"__builtin_memset(to + {(self.px + inside) * step}, {zero}, {after * 4});"]
+                  if not fixed(after) or after else [])]
         return [f"  {T} *from = ({T} *)scratch;",
                 f"  for (long n = 0; n < {self.batch // self.planes}; n++) for (long part = 0; part < {lines}; part "
                 f"+= {each}) {{",
@@ -253,6 +255,17 @@ class Direct(Packed):
                                                   f"from + ((y - y0) * {self.sy * self.across} + x * {self.sx})",
                                                   self._pixel(), f"part * {self.tx.count} + ", held * wide), "  }"]
 
+    def _lines_at_once(self, wide: int) -> int:
+        """How many lines of tiles are put together at a time; wide: numbers of a line of the padded image."""
+        if fixed(self.columns) and fixed(self.rows):
+            return self.together(max(self.reach[0], 1) * wide * 4 * self.layers, self.ty.count)
+        return smaller(greater(self._at_once() // (wide * self.layers * self.sy), 1),  # type: ignore[no-any-return]
+                       self.ty.count)
+
+    def _at_once(self) -> int:
+        """How many numbers of data are put together at a time, where sizes are symbolic."""
+        return max(TOGETHER, math.prod(self.weights)) // 4
+
     def _tiles(self, count: str, source: str, pixel: str, first: str = "", plane: int = 0) -> list[str]:
         """All panels of some tiles, from their data and the number of their first pixel; plane: numbers from plane to
         plane of the data."""
@@ -263,8 +276,8 @@ class Direct(Packed):
         number = (f"v = {at}, o = {o}, z = v / ({count}), t = {first}v % ({count})" if volume
                   else f"t = {first}{at}, o = {o}")
         met = self.taps("t", "z", self.layers, self.kd, self.sz, self.dz, self.pz)
-        taps = [f"  {met}", f"  const long taps = t1 - t0, plane = {plane * self.dz}l;"] if volume else []
-        data, begin = (f" + (z * {self.sz} - {self.pz} + t0 * {self.dz}) * {plane}l",
+        taps = [f"  {met}", f"  const long taps = t1 - t0, plane = {literal(plane * self.dz)};"] if volume else []
+        data, begin = (f" + (z * {self.sz} - {self.pz} + t0 * {self.dz}) * {literal(plane)}",
                        f" + t0 * {math.prod(self.weights[2:])}l") if volume else ("", "")
         place = [f"  const long tx = {first}{at}, o = {o}, x = {self.tx.first('tx')};"] if self.line else [
             f"  const long {number}, ty = t / {nx}, tx = t % {nx};",

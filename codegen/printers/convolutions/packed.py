@@ -29,6 +29,8 @@ _pays_of_small_images = later("printers.convolutions.packed_small_images.pays")
 # forms that can be printed for a symbolic batch size, and those of them that are as fast as with a fixed one
 ANY_BATCH = ("direct", "words", "winograd_words", "depthwise", "winograd", "winograd4")
 FAST_ANY_BATCH = ("direct", "words", "winograd_words")
+# forms that can be printed for images of symbolic height and width
+ANY_IMAGE = ("direct", "words", "depthwise", "winograd", "winograd4", "winograd_words")
 FEW = 16                        # lines and columns of results, above which few taps are beyond an image
 SUMS = (10, 24)                 # of images, in registers: few registers, many
 
@@ -46,6 +48,10 @@ def print_packed(k: Kernel, name: str, target: Target) -> Printed:
 def _form(dot: Node, target: Target) -> str:
     """The form that prints a packed convolution: its own, or one for its sizes or data."""
     form: str = dot.attrs["form"]
+    if not all(map(fixed, dot.shape[1:-1])):
+        if form not in ANY_IMAGE or len(dot.attrs["kernel"]) > 2:
+            raise Specialised(f"a convolution of form {form} over images of any size")
+        return form
     if not all(map(fixed, dot.shape)):
         small = max(dot.attrs["kernel"]) > 1 and max(dot.shape[1:3]) <= FEW
         if form not in ANY_BATCH or not size_parameters.alone() and (

@@ -20,7 +20,8 @@ class Depthwise(Windows):
 
     def print(self) -> Printed:
         """The kernel."""
-        self.tile = min(TILE, self.ow) if self.target.accumulators >= 28 else min(2, self.ow)
+        most = TILE if self.target.accumulators >= 28 else 2
+        self.tile = most if self.ow >= most else self.ow
         return self.windows(self.of_channels, "noinline", self.parallel, self.w)
 
     def of_channels(self, load: str, partial: int) -> Sequence[Stmt]:

@@ -11,7 +11,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, unlinear, var
 from hybrid.ir.kernel import Kernel, strip_reshape
 from hybrid.ir.rewriting import length
-from hybrid.ir.size import hint
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.stmt import MASK, Expr, Let, Name, Scope, Stmt
 
 from hybrid.codegen.printers.anchored import Anchored
@@ -63,7 +63,8 @@ class Packed(Anchored):
     def epilogue(self) -> tuple[Block, Block, Block]:
         """Statements for a kernel's call, for a vector of filters ``ch``, and for it at pixel ``px`` (numbered
         through), from the sums ``sum@``."""
-        ch, px = Var("ch", self.filters), Var("px", max(self.batch * self.oh * self.ow, 2))
+        pixels = self.batch * self.oh * self.ow
+        ch, px = Var("ch", self.filters), Var("px", max(pixels, 2) if fixed(pixels) else pixels)
         outer, filters, last = chain([ch, px])
         at = self.place((*unlinear(var(px), self.dot.shape[:-1]), var(ch)))
         self.store_root(replace(self.emitter(ch), allow_halves=True), at, last)

@@ -8,7 +8,7 @@ from hybrid.ir.stmt import Stmt
 
 from .packed_form import Packed
 from hybrid.codegen.loops import Printed
-from hybrid.codegen.program.size_parameters import more_declared, more_passed
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
 from hybrid.codegen.nest import Cut, count, function
 
 
@@ -47,13 +47,13 @@ class Windows(Packed):
     def _pointers(self, columns: Sequence[int]) -> list[Stmt]:
         """Where the pixels of a tile's windows are: for each row of a window those of its columns."""
         size, rows, n = self.h * self.wide * self.c, self.kd * self.kh, len(columns)
-        image = f"const float *image = {self.x} + b * {size}l, *s[{rows * n}];"
+        image = f"const float *image = {self.x} + b * {literal(size)}, *s[{rows * n}];"
         row, inside = [f"const long y = y0 + i * {self.dy};"], ""
         if self.volume:
-            image = (f"const float *volume = {self.x} + b / {self.planes} * {size * self.layers}l, *s[{rows * n}]; "
-                     f"const long z0 = b % {self.planes} * {self.sz} - {self.pz};")
+            image = (f"const float *volume = {self.x} + b / {self.planes} * {literal(size * self.layers)}, "
+                     f"*s[{rows * n}]; const long z0 = b % {self.planes} * {self.sz} - {self.pz};")
             row = [f"const long y = y0 + i % {self.kh} * {self.dy}, z = z0 + i / {self.kh} * {self.dz};",
-                   f"const float *image = volume + z * {size}l;"]
+                   f"const float *image = volume + z * {literal(size)};"]
             inside = f"z >= 0 && z < {self.layers} && "
         pixels = [f"s[i * {n} + {k}] = {inside}{self.inside('y', f'x0 + {x}')} ? image + (y * {self.wide} + x0 + {x}) "
                   f"* {self.c} : beyond;" for k, x in enumerate(columns)]

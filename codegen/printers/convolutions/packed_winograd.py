@@ -7,7 +7,7 @@ multiplies those so many planes further on.
 from __future__ import annotations
 
 from hybrid.ir import winograd
-from hybrid.ir.size import fixed
+from hybrid.ir.size import fixed, same
 from hybrid.ir.stmt import Scope, Stmt, When
 from hybrid.ir.winograd import TILES, tiles
 
@@ -71,6 +71,9 @@ class Winograd(Packed):
         self.several = max(SUMS // (4 * self.points * self.width * self.sizes[-1]), 1)
         self.several = min(self.several, max(runs.count * self.apart for runs in self.runs))
         self.ms = self.several * self.sizes[-1] * self.width + L
+        # runs that share the prefetches of the next weights; how many there are is not known of counted ones, each of
+        # which prefetches them all
+        self.sharing, self.run = (1, "0") if self.counted else (self.several, "r - r0")
         self.slice = self.prefetch_bytes()
         self.v_bytes, self.zeros = 4 * self.points * room * self.deep_planes * self.vs, 4 * (-(-self.c // L) * L)
         self.scratch = self.v_bytes + self.zeros + 256
@@ -88,7 +91,7 @@ class Winograd(Packed):
 
     def prefetch_bytes(self) -> int:
         """Returns how many bytes of the next channels' weights a step of products prefetches."""
-        return -(-36 * self.width // (self.points * self.several))
+        return -(-36 * self.width // (self.points * self.sharing))
 
     def _skips(self) -> bool:
         """Whether depth slices are multiplied one by one, each without the taps that read only padding: where that is
@@ -158,7 +161,7 @@ class Winograd(Packed):
             read = f"(b / {self.planes} * {self.layers} + z)"
         declared, product = self.plain_product()
         return [f"static __attribute__((noinline, cold)) void {self.name}_plain(float *to, long px, long c0, const "
-                f"{number} *x, const {self.how.number} *W) {{", *declared,
+                f"{number} *x, const {self.how.number} *W{more_declared()}) {{", *declared,
                 f"  const long b = px / {self.oh * self.ow}, oy = px / {self.ow} % {self.oh}, ox = px % {self.ow};",
                 f"  for (long p = 0; p < {m * m}; p++, to += {self.lanes}) {{",
                 f"    hy_v sum = {{0}}; {taps or '{ const long t = 0; '}",
@@ -184,14 +187,15 @@ class Winograd(Packed):
     def _vector(self, partial: int) -> list[Stmt]:
         n, m = self.side, self.m
         every = [f"y[{k}]" for k in range(m * m)]
-        plain = [f"hy_v plain[{m * m}];", f"{self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w});",
+        plain = [f"hy_v plain[{m * m}];",
+                 f"{self.name}_plain((float *)plain, px0_, c0_, {self.x}, {self.w}{more_passed()});",
                  *(f"{y} = plain[{k}];" for k, y in enumerate(every))]
         out = [f"hy_v y[{m * m}];",
                *square(backward(self.at), n, m, "e", lambda i, j: f"HYV_LOAD(m + {(n * i + j) * self.ms})",
                        lambda i, j, v: f"y[{i * m + j}] = {v};"),
                unless_finite(" + ".join(every), plain)]
         pixels = [(i, j, f"px0_ + {i * self.dy * self.ow + j * self.dx}") for i in range(m) for j in range(m)]
-        if self.oh % (m * self.dy) == 0 and self.ow % (m * self.dx) == 0:
+        if same(self.oh % (m * self.dy), 0) and same(self.ow % (m * self.dx), 0):
             return [*out, self.finished(0, [(px, f"y[{i * m + j}]") for i, j, px in pixels], partial)]
         for i, j, px in pixels:
             test = " && ".join([*([f"below > {i * self.dy}"] if i or self.dy > 1 else []),
@@ -242,7 +246,7 @@ class Winograd(Packed):
         multiplies by the bytes that a run prefetches."""
         W = f"{self.w} + o * {9 * self.kd * self.c * self.width}l"
         return (f"{self.name}_filters({W} + {q} * {9 * self.width}l, U, deep);", f"U + p * {self.us}",
-                f"(const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.several} + r - r0)")
+                f"(const char *)({W} + ({q} + deep) * {9 * self.width}l) + (p * {self.sharing} + {self.run})")
 
     def _first(self, tile: str, dilate: int) -> str:
         """Returns C for the first row or column of a tile; with a dilation, tiles are interleaved."""

@@ -33,7 +33,7 @@ class WinogradWords(Winograd):
 
     def prefetch_bytes(self) -> int:
         """Returns how many bytes of the next point's weights a step of products prefetches."""
-        return -(-4 * self.width // self.several)
+        return -(-4 * self.width // self.sharing)
 
     def filters_forward(self) -> list[Stmt]:
         """Prints nothing: weights are already transformed."""
@@ -46,7 +46,7 @@ class WinogradWords(Winograd):
     def of_filters_at(self, q: str) -> tuple[str, str, str]:
         """Returns C for a panel's weights: no transform, the address of those of point p, and of the next point's."""
         return ("", f"{self.w} + (o * {self.points} + p) * {self.depth * self.width}l",
-                f"(const char *)(w + {self.depth * self.width}) + (r - r0)")
+                f"(const char *)(w + {self.depth * self.width}) + ({self.run})")
 
     def plain_product(self) -> tuple[list[str], list[str]]:
         """As of ``Winograd``, with filters recovered from their transforms (``TAPS``)."""

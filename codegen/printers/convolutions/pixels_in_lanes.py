@@ -146,7 +146,8 @@ class PixelsInLanes(Anchored):
 
     def _cost(self, rows: int, xs: int, ys: int, mr: int, r: int, c: int, nv: int) -> float:
         tiles = -(-rows // mr) * -(-ys // r) * -(-xs // c)
-        loads: float = r * nv * (2 if self.step == 1 else 5)              # most of them cross a line of the cache
+        # most of them cross a line of the cache, vectors of 64 bytes all
+        loads: float = r * nv * (5 if self.step == 2 else 4 if self.lanes >= 16 and not self.straight else 2)
         if self.straight and len(self.m.depth) > 1 and self.step == 1:           # lines share what they read
             loads = loads * (r + 2) / (3 * r) if r > 1 else loads
         return tiles * (self.depth * max(mr * r * nv, loads + mr / 2, 4) + mr * r * nv * 5 + 12)

@@ -99,7 +99,7 @@ class VectorPacking(Epilogue):
     def _rows_at_once(self, m: Matmul) -> int:
         """Bytes of packed rows that are in working memory at once. The columns are packed again for each such block of
         rows: blocks are larger where rows are converted from halves and there are no more columns than rows."""
-        return HALF_ROW_BYTES if self._converts_halves(m.a) and m.sizes[1] <= m.sizes[0] else ROW_BYTES
+        return HALF_ROW_BYTES if self._converts_halves(m.a) and hint(m.sizes[1]) <= hint(m.sizes[0]) else ROW_BYTES
 
     def _rows_in_lanes(self, batches: Level, near: bool, at: Ix, strides: tuple[Int, Int], shared: str) -> list[Stmt]:
         """Packs rows r0 to r1 as vectors along the rows, if ``near``, or along the depth; an empty list where that

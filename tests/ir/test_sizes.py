@@ -1,0 +1,48 @@
+"""Symbolic sizes: what is equal, what guards let one prove, and what passes hear."""
+import pytest
+
+from hybrid.ir.asked import Asked
+from hybrid.ir.size import Dim, Specialised, at_least, greater, same, size, smaller, surely
+
+
+def test_expressions_are_compared_without_a_question():
+    """Also where they have the same value at trace: whether height equals width is asked of no arithmetic."""
+    n, m = size(Dim("n", hint=64)), size(Dim("m", hint=64))
+    assert same((n + 1) // 2 * ((m + 1) // 2), (m + 1) // 2 * ((n + 1) // 2))
+    assert same((n // 2 * (m // 2)) // (n // 2 + 1 - 1 + 2) * 0, 0)
+    assert not same(n // 2, m // 2) and same(greater(n, m), greater(n, m)) and not same(smaller(n, m), greater(n, m))
+
+
+def test_passes_hear_that_sizes_are_different():
+    """What is equal for some sizes alone is not equal to a pass, and no guard; to the user's code it is a question."""
+    n, m = size(Dim("n", hint=64)), size(Dim("m", hint=64))
+    asked = Asked()
+    with asked.answering(False):
+        assert not n == m
+    assert not asked.facts
+    with asked.answering(True), pytest.raises(Specialised):
+        assert n == m
+
+
+def test_guards_prove_what_follows_from_them():
+    """A check that a kernel fits shows that there is a window, and that a division by their number is one."""
+    n = size(Dim("n", 2, hint=64))
+    half = n // 4
+    with pytest.raises(Specialised):
+        _ = (n + 3) // half
+    asked = Asked()
+    with asked.answering(True):
+        assert not half < 2 and at_least(half, 2) and surely(lambda: half // 2 >= 1)
+        _ = (n + 3) // half
+    assert len(asked.facts) == 1 and not asked.hold({"n": 7}) and asked.hold({"n": 8})
+    with Asked().answering(True):
+        assert 2 <= half and at_least(half - 2, 0)
+
+
+def test_a_division_by_what_may_be_none_is_a_guard():
+    """The sizes for which it is one have programs of their own."""
+    n = size(Dim("n", 2, hint=64))
+    asked = Asked()
+    with asked.answering(True):
+        _ = (n + 8) // (n // 3)
+    assert not asked.hold({"n": 2}) and asked.hold({"n": 3})
