@@ -10,7 +10,8 @@ Where each figure comes from:
 - An HMMA of 16x8x16 halves or 16x8x8 tf32 has the rate of gpu_model.py, one of half the depth half of it.
 - HGMMA m64nNk16 runs at the peak: 64 N 16 products at 2048 a clock and SM (H100 whitepaper: 989 TFLOPS dense; of tf32,
   8 deep, half as many). It reads B, and A where that is not in registers, from shared memory at 128 bytes a clock (W.
-  Luo et al.: from shared memory as fast as from registers where that is enough). Its kernels have two slices under way.
+  Luo et al.: from shared memory as fast as from registers where that is enough). Its kernels have two slices under way,
+  three where warps of their own copy: those issue beside the others, on the same schedulers.
 - A block of a launch of several kernels' elements issues the instructions of one of them, which are taken as equal.
 - A gradient of filters of small groups waits for a pixel's loads as a slice through registers does (420 clocks).
 - A bulk copy (UBLKCP, UTMA) is issued once for a slice, and writes shared memory at 128 bytes a clock as others do: its
@@ -68,12 +69,21 @@ def over_pixels(k: Kernel, gpu: Gpu) -> Time:
 
 
 def main_loop(k: Kernel) -> tuple[list[Instruction], int]:
-    """The loop with most products, and the rounds that one pass of it makes (its barriers)."""
+    """The loop with most products, and the rounds that one pass of it makes (its barriers, or waits for slices)."""
     loops = gpu_sass.loops(k.code)
     if not loops:
         return k.code, 1
     body = max(loops, key=lambda x: (sum(i.op.startswith(("HMMA", "HGMMA", "FFMA")) for i in x[2]), -len(x[2])))[2]
-    return body, max(1, sum(i.op.startswith(("BAR", "SYNCS")) for i in body))
+    return body, max(1, sum(i.op.startswith("BAR") or "PHASECHK" in i.op for i in body))
+
+
+def feeding(k: Kernel) -> tuple[list[Instruction], int]:
+    """The loop of warps that do nothing but copy slices, and how many there are; no warps where all multiply."""
+    multiply = re.search(r"if \(threadIdx\.x >= (\d+)\) \{", k.text) if "hy_cp_async_arrive" in k.text else None
+    if not multiply:
+        return [], 0
+    copying = [x[2] for x in gpu_sass.loops(k.code) if not any(i.op.startswith("HGMMA") for i in x[2])]
+    return (max(copying, key=lambda x: sum(i.op.startswith("LDGSTS") for i in x)), (k.threads - int(multiply[1])) // 32)
 
 
 def _shape(i: Instruction) -> tuple[int, int]:
@@ -116,18 +126,22 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     turns = re.search(r"turn <= (\d+)", k.text)            # of attention, which brings the next keys meanwhile
     if turns:
         rounds, unrolled = int(turns[1]), 1
-    passes, warps = rounds / unrolled, k.threads // 32
-    issue = (len(body) * passes + len(k.code) - len(body)) * warps / 4
-    shared = sum(map(shared_clocks, body)) * passes * warps
-    tensor = sum(products_clocks(i, gpu) for i in body) * passes * warps
-    float32 = sum(i.op.startswith("FFMA") for i in body) * passes * warps / 4 * 1.05
+    feed, feeders = feeding(k)
+    passes, warps, own = rounds / unrolled, k.threads // 32, k.threads // 32 - feeders
+    issue = (len(body) * passes * own + len(feed) * rounds * feeders
+             + (len(k.code) - len(body) - len(feed)) * warps) / 4
+    shared = sum(map(shared_clocks, body)) * passes * own + sum(map(shared_clocks, feed)) * rounds * feeders
+    tensor = sum(products_clocks(i, gpu) for i in body) * passes * own
+    float32 = sum(i.op.startswith("FFMA") for i in body) * passes * own / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)
-    under_way = 1 if turns else 2 if any(i.op.startswith("HGMMA") for i in body) else STAGES - 1
+    together = any(i.op.startswith("HGMMA") for i in body) and not feeders
+    under_way = 1 if turns else 2 if together else STAGES - 1
     latency = rounds * max(LATENCY / under_way, 4 * STALL) + LATENCY + 1500 + adding(k, gpu)
     throughput = max(issue, shared, tensor, float32)
     per_sm, at_once = math.ceil(k.blocks / gpu.sms), occupancy(k, gpu)
     waiting, working = math.ceil(per_sm / at_once) * latency, per_sm * throughput
     bound = ("latency" if waiting > working else "issue" if throughput == issue else
              "shared memory" if throughput == shared else "fma or tensor")
-    return Time("async", max(waiting, working) / gpu.clock * 1e6, bound, at_once * warps, len(body) // unrolled,
-                hmma // unrolled, 1, per_sm * max(tensor, float32 / 1.05) / gpu.clock * 1e6)
+    return Time("async", max(waiting, working) / gpu.clock * 1e6, bound, at_once * warps,
+                len(body) // unrolled + len(feed) * feeders // own, hmma // unrolled, 1,
+                per_sm * max(tensor, float32 / 1.05) / gpu.clock * 1e6)

@@ -83,11 +83,14 @@ def counts(instructions: Iterable[Instruction]) -> collections.Counter[str]:
 
 
 def loops(instructions: list[Instruction]) -> list[tuple[int, int, list[Instruction]]]:
-    """(first, last, body) of each backward branch that is longer than a wait."""
+    """(first, last, body) of each backward branch that is longer than a wait, and does not come from behind the
+    kernel's end, where what seldom happens goes back to its loop."""
     out = []
     for i in instructions:
         to = re.search(r"0x([0-9a-f]+)", i.operands) if i.op.startswith("BRA") else None
         if to and int(to[1], 16) < i.at - 0x20:
             first = int(to[1], 16)
-            out.append((first, i.at, [b for b in instructions if first <= b.at <= i.at]))
+            body = [b for b in instructions if first <= b.at <= i.at]
+            if not any(b.op == "EXIT" and not b.predicate for b in body):
+                out.append((first, i.at, body))
     return out

@@ -23,7 +23,7 @@ HY_FN hy_matrix hy_matrix_of(hy_shared at, unsigned stride = 1024, unsigned lead
 }
 // The same from another place on: 16 deep further is 32 bytes.
 HY_FN hy_matrix hy_matrix_at(hy_matrix m, unsigned bytes) { return {m.at + bytes, m.stride, m.lead, m.line}; }
-HY_FN void hy_wgmma_fence() {}
+HY_FN void hy_wgmma_fence() { emu::wgmma_fence(); }
 // What threads wrote into shared memory (cp.async too) is seen by wgmma and bulk copies behind it.
 HY_FN void hy_proxy_fence() { emu::emu_watch_sync(emu::PROXY_FENCE, nullptr); }
 HY_FN void hy_wgmma_commit() { emu::wgmma_commit(); }

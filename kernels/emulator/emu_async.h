@@ -55,8 +55,10 @@ static EMU_QUIET void arrive(uint64_t *barrier, int bytes, bool counts) {
 }
 
 // Copies of this block that a barrier counts: cp.async with cp.async.mbarrier.arrive, and cp.async.bulk.
-static void deliver_to(uint64_t *barrier) {
+static EMU_QUIET void deliver_to(uint64_t *barrier) {
     Block *b = M.current_block;
+    if (b->looked_for == barrier && b->looked == b->announced) return;
+    b->looked_for = barrier, b->looked = b->announced;
     for (unsigned t = 0; t < b->threads; t++) {
         Flight &f = *b->fibers[t].flight;
         int kept = 0, told = 0;
@@ -108,10 +110,13 @@ static inline void emu_cp_async_wait(int groups_left) {
 // Copies of this thread until now arrive at the barrier, which then counts one arrival of the thread (.noinc).
 static inline void emu_cp_async_arrive(void *barrier) {
     emu::Flight *me = emu::M.current->flight;
-    for (int i = 0; i < me->copies; i++)
-        if (!me->copy[i].barrier) me->copy[i].barrier = (uint64_t *)barrier;
     emu::emu_watch_sync(emu::ARRIVAL, barrier);
-    if (emu::AsyncCopy *c = emu::new_copy(me)) *c = {nullptr, nullptr, 0, 0, me->groups, nullptr, (uint64_t *)barrier};
+    if (emu::AsyncCopy *c = emu::new_copy(me)) *c = {nullptr, nullptr, 0, 0, me->groups, nullptr, nullptr};
+    for (int i = 0; i < me->copies; i++) {
+        if (me->copy[i].barrier) continue;
+        me->copy[i].barrier = (uint64_t *)barrier;
+        emu::M.current_block->announced++;
+    }
 }
 // cp.async.bulk: one thread copies many bytes, and the barrier counts them
 static EMU_QUIET void emu_cp_async_bulk(void *to, const void *from, unsigned size, void *barrier) {
@@ -125,6 +130,7 @@ static EMU_QUIET void emu_cp_async_bulk(void *to, const void *from, unsigned siz
     emu::emu_watch_sync(emu::ARRIVAL, barrier);
     memset(to, 0xff, size);
     *c = {to, from, (int)size, (int)size, -1, pc, (uint64_t *)barrier};
+    emu::M.current_block->announced++;
 }
 static EMU_QUIET void emu_mbarrier_init(void *barrier, unsigned count) {
     if (!emu::aligned(barrier, 8, "an mbarrier")) return;

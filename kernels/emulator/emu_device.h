@@ -29,7 +29,7 @@ static inline void __threadfence_system() { __threadfence(); }
 static inline void __nanosleep(unsigned) {
     emu::Fiber *me = emu::M.current;
     me->state = emu::READY;
-    emu::M.spinning = true;
+    emu::M.current_block->spinning = true;
     emu::M.current_block->low = 0;
     if (++emu::M.spins > 10000000) emu::fail(emu::ENDLESS_SPIN, "a spin loop does not end");
     if (emu::M.resident == 1) return emu::leave(me, &me->stack);

@@ -67,11 +67,14 @@ struct Block {
     Warp *warps;
     unsigned threads, live, arrived, generation;
     unsigned first_arrived, first_generation;   // the barrier of a block's first threads
+    unsigned announced, looked;                 // copies and arrivals for mbarriers: how many until now, and until the
+    const uint64_t *looked_for;                 // last search for those of one mbarrier
     int votes, result[2];                       // __syncthreads_count and its kin
     char *dynamic_shared, *static_shared;
     uint3 index;
     unsigned position, low;                     // in the order of threads; none before `low` can run
     bool paused;                                // at a barrier of all its threads, for another block to run
+    bool spinning;                              // a thread waits in a loop: others come first
 };
 
 struct Machine {
@@ -89,8 +92,7 @@ struct Machine {
     unsigned grid_arrived, grid_generation;
     unsigned long switches, spins;
     bool cooperative, interleaved;
-    // warps run as far ahead of the others as they can; but not when they spin
-    bool ahead, spinning;
+    bool ahead;                                 // warps run as far ahead of the others as they can
     int sums;                                   // of tensor cores: see emu_tensor.h
     int error;
     char message[512];
@@ -185,14 +187,14 @@ static EMU_OWN inline bool runnable(const Fiber *f) {
 static EMU_OWN Fiber *pick() {
     Block *b = M.current_block;
     if (b->paused) return nullptr;
-    const bool ahead = M.ahead && !M.spinning;
+    const bool ahead = M.ahead && !b->spinning;
     for (unsigned i = ahead ? b->low : 0; i < b->threads; i++) {
         unsigned k = ahead ? i : b->position + 1 + i;
         if (k >= b->threads) k -= b->threads;
         Fiber *f = &b->fibers[M.order[k]];
         if (f->state == DONE || (f->stack && !runnable(f))) continue;
         b->position = k, b->low = ahead ? k : 0;
-        M.spinning = false;
+        b->spinning = false;
         return f;
     }
     return nullptr;

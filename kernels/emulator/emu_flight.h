@@ -37,6 +37,7 @@ const int MAX_PRODUCTS = 64;
 
 struct Flight {
     int copies, groups, products, product_groups;
+    bool fenced;                                // wgmma.fence came before the products that follow
     AsyncCopy copy[MAX_ASYNC];
     Product product[MAX_PRODUCTS];
 };

@@ -57,8 +57,9 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->threads = b->live = threads;
     b->position = threads - 1, b->low = 0;
     b->arrived = b->generation = b->first_arrived = b->first_generation = 0;
-    b->votes = 0;
-    b->paused = false;
+    b->votes = b->announced = 0;
+    b->looked_for = nullptr;
+    b->paused = b->spinning = false;
     b->dynamic_shared = shared;
     memset(shared, 0xff, M.dynamic_bytes);
     for (unsigned i = 0; i < threads; i++) {
@@ -67,7 +68,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
         f.tid = i;
         f.state = READY;
         Flight &own = *f.flight;
-        own.copies = own.groups = own.products = own.product_groups = 0;
+        own.copies = own.groups = own.products = own.product_groups = own.fenced = 0;
     }
     for (unsigned i = 0; i < (threads + 31) / 32; i++) {
         unsigned lanes = threads - i * 32;
@@ -97,7 +98,6 @@ static EMU_ONCE void shuffle(unsigned *order, unsigned n, unsigned *state) {
 static EMU_ONCE void order_threads(unsigned threads, const EmuOptions &options) {
     for (unsigned i = 0; i < threads; i++) M.order[i] = options.order == 1 ? threads - 1 - i : i;
     M.ahead = options.order == 2 && options.seed % 2;
-    M.spinning = false;
     unsigned state = options.seed * 2654435761u + 1;
     if (options.order == 2) shuffle(M.order, threads, &state);
     if (!M.ahead) return;
@@ -139,10 +139,10 @@ static EMU_ONCE void run_together(size_t first, unsigned blocks, unsigned thread
         for (unsigned i = 0; i < blocks && !M.error; i++) {
             Block *b = M.current_block = &M.blocks[i];
             if (!b->live) continue;
-            unsigned before = b->position;
             b->paused = false;
+            const Block before = *b;
             bool can_run = pick() != nullptr;
-            b->position = before;
+            *b = before;
             if (can_run) {
                 if (bytes) memcpy(__start_emu_shared, b->static_shared, bytes);
                 run_block(b);

@@ -161,6 +161,7 @@ template <Factor KIND, int N> static EMU_QUIET void add_product(const Product &p
 
 static inline Product *new_product() {
     Flight *me = M.current->flight;
+    if (!me->fenced) return fail(BAD_ASYNC_COPY, "wgmma without wgmma.fence behind the last wait"), nullptr;
     if (me->products == MAX_PRODUCTS) return fail(BAD_ASYNC_COPY, "over 64 wgmma under way (emulator limit)"), nullptr;
     return &me->product[me->products++];
 }
@@ -188,6 +189,7 @@ template <int N> static EMU_QUIET void wgmma_tf32(float *d, const unsigned *a, M
     memcpy(p->kept, p->from = a, sizeof p->kept);
     watch_product(*p);
 }
+static inline void wgmma_fence() { M.current->flight->fenced = true; }
 static inline void wgmma_commit() { M.current->flight->product_groups++; }
 static inline void wgmma_wait(int left) {
     Flight *me = M.current->flight;
@@ -197,6 +199,7 @@ static inline void wgmma_wait(int left) {
         else me->product[kept++] = me->product[i];
     }
     me->products = kept;
+    me->fenced = false;
     unsigned slot;
     meet(~0u, "wgmma.wait_group", 0, 0, &slot);
 }

@@ -118,7 +118,7 @@ class Products:
     """Products of warpgroups under way: what they read of shared memory must be there until they are waited for."""
 
     def __init__(self, threads: int):
-        self.groups = np.zeros(threads, np.int64)
+        self.groups, self.fenced = np.zeros(threads, np.int64), np.zeros(threads, bool)
         self.under_way: list[tuple[int, int, np.ndarray, np.ndarray]] = []     # first thread, group, places, bytes
 
     def begin(self, shared: np.ndarray, first: int, places: np.ndarray) -> np.ndarray:

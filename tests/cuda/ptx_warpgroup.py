@@ -81,13 +81,18 @@ def wgmma(b: Block, op: list[str], args: list[str]) -> None:
     """D = A B (+ D); groups of products, and the wait for them."""
     rows = warpgroups(b, op)
     if op[1] == "mma_async":
+        if not b.products.fenced[b.who].all():
+            raise PtxError("wgmma without wgmma.fence behind the last wait")
         multiply(b, op, args, rows)
     elif op[1] == "commit_group":
         b.products.groups[b.who] += 1
     elif op[1] == "wait_group":
         if not all([b.products.wait(b.shared, int(b.who[r[0]]), int(args[0])) for r in rows]):
             raise PtxError("shared memory of a wgmma under way was changed")
-    elif op[1] != "fence":
+        b.products.fenced[b.who] = False
+    elif op[1] == "fence":
+        b.products.fenced[b.who] = True
+    else:
         raise PtxError(f"no instruction {'.'.join(op)}")
 
 

@@ -10,7 +10,13 @@ from typing import Any
 
 import pytest
 
+from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import contraction, warpgroup
+from hybrid.codegen.printers.cuda.shares import Way
+from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
+from .cuda_forms import program
+from .test_cuda_tensor import product
 from ..paths import DATA, ROOT
 
 BUDGETS = json.loads((DATA / "gpu_budgets.json").read_text())
@@ -86,6 +92,28 @@ def test_the_model_says_of_the_first_kernels_what_the_review_said() -> None:
         found = sum(gpu_model.model(gpu_model.Kernel(*head, [gpu_sass.Instruction(*i) for i in code], count),
                                     gpu_model.H100).us for *head, code, count in launches)
         assert abs(found / us - 1) <= 0.1, (name, found, us)
+
+
+@pytest.mark.parametrize(("rows", "columns", "depth", "layout"), [
+    (4096, 4096, 4096, "NT"), (2048, 4096, 1024, "NN"), (2048, 2048, 256, "TT")])
+def test_slices_are_copied_by_warps_of_their_own_where_that_is_no_slower(
+        rows: int, columns: int, depth: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the model, with fewer instructions for a product, and without spills."""
+    import gpu_model  # noqa: PLC0415  beside gpu_sass
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(warpgroup.WIDE, 0))
+    whole = program([product(rows, columns, depth, "bfloat16", layout)])[0]
+    times = []
+    for fed in (True, False):
+        if not fed:
+            monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: False)
+        text = cuda.print_program(plan(whole).groups, arch="sm_90a")
+        (launch,), compiled = text.launches, nvrtc.compile(text.source, "sm_90a")
+        r, kernel = compiled.resources[launch.name], text.source.partition(f" {launch.name}(")[2]
+        times.append(gpu_model.model(gpu_model.Kernel(
+            launch.name, kernel, launch.blocks, launch.threads, r.registers, r.shared + launch.shared,
+            r.spill_stores, gpu_sass.sass(compiled.cubin)[launch.name], 0), gpu_model.H100))
+        assert r.spill_stores == 0 and ("hy_cp_async_arrive" in kernel) == fed
+    assert times[0].us <= times[1].us and times[0].main / times[0].products <= times[1].main / times[1].products
 
 
 def test_the_model_knows_its_rules() -> None:

@@ -63,6 +63,8 @@ def test_products_of_a_warpgroup(n: int, kind: str, dtype: Any) -> None:
     np.testing.assert_allclose(got, run_cuda(of_warpgroup(n, kind), PRODUCT, given)[2], atol=1e-4)
     with pytest.raises(PtxError, match="under way was changed"):
         run_ptx(of_warpgroup(n, kind, "a[0] ^= 1; hy_wgmma_wait<0>();"), PRODUCT, given)
+    with pytest.raises(PtxError, match="without wgmma.fence"):
+        run_ptx(of_warpgroup(n, kind).replace("hy_wgmma_fence();", ""), PRODUCT, given)
     early = of_warpgroup(n, kind).replace("hy_cp_async_wait<0>();", "")
     assert np.isnan(run_ptx(early, PRODUCT, given)[2]).all()
 
@@ -97,4 +99,13 @@ def test_kernels_with_products_of_warpgroups(dtype: str, layout: str, hopper: No
     tile = warpgroup.TILES[(LAYOUTS.index(layout) + list(TOLERANCE).index(dtype)) % 4]
     monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(tile, 0) if current().warpgroups else None)
     monkeypatch.setitem(FORMS, "product", product(tile.rows + 8, tile.columns, 136, dtype, layout))
+    check("product")
+
+
+@pytest.mark.parametrize("layout", ["NT", "NN"])
+def test_kernels_whose_slices_are_copied_by_a_warpgroup_of_their_own(layout: str, hopper: None,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(warpgroup.TILES[3], 0))
+    monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: True)
+    monkeypatch.setitem(FORMS, "product", product(64, 72, 392, "float16", layout))
     check("product")

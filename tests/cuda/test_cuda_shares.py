@@ -67,7 +67,8 @@ def test_each_division(rows: int, columns: int, depth: int, batch: int, arch: st
     check([form])
     whole, arrays, *_ = program([form])
     first, *others = [got[0] for _, got, _ in run_program(whole, arrays)]
-    np.testing.assert_array_equal(first, others[0])         # the last order cuts sums off
+    for other in others[:1]:                                # the last order cuts sums off; on a GPU there is one
+        np.testing.assert_array_equal(first, other)
 
 
 def test_late_blocks(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,14 @@
 """Products of warpgroups (wgmma, sm_90a): tiles, layouts, digits, and that the compiler lets them run together."""
 from __future__ import annotations
 
+import re
+import shutil
+
 import numpy as np
 import pytest
 
 from hybrid import ir
+from hybrid.base.device import find_cupy
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
 from hybrid.codegen.printers.cuda.product import Product
@@ -62,6 +66,77 @@ def test_wide_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     form = product(136, 264, 136, dtype, layout)
     assert "_n256<" in text_of(form)
     check([form])
+
+
+def fed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of every tile are copied by a warpgroup of their own."""
+    monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: True)
+
+
+@pytest.mark.parametrize("tile, layout, dtype", [
+    (3, "NN", "float16"), (0, "NT", "bfloat16"), (3, "TN", "bfloat16"), (2, "TT", "float16")])
+def test_slices_copied_by_a_warpgroup_of_their_own(tile: int, layout: str, dtype: str,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    """More slices than lie in shared memory at once, whole and at the edges."""
+    fed(monkeypatch)
+    take(monkeypatch, warpgroup.TILES[tile])
+    form = product(72, warpgroup.TILES[tile].columns, 328, dtype, layout)
+    assert "hy_cp_async_arrive" in text_of(form).partition("__global__")[2]
+    check([form])
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_parts_of_the_depth_whose_slices_are_copied(apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second launch adds the parts' sums, or the block that is last."""
+    fed(monkeypatch)
+    monkeypatch.setattr(EmulatorDriver, "processors", 0 if apart else 132)
+    form = Form(lambda x, w: ir.map("relu", ir.dot(x, w, ((0,), (0,)))),
+                [normal(520, 24, dtype="float16"), normal(520, 40, dtype="float16")], tol=2e-2)
+    check([form])
+
+
+NEEDED = {                                                 # statement, and what is said without it
+    r"hy_mbarrier_wait\(full.*?;": "race in shared memory|no thread waited",
+    r"hy_mbarrier_wait\(used.*?;": "race in shared memory|nobody completes",
+    r"hy_proxy_fence\(\);": "a read by the asynchronous proxy .* may miss what was written",
+    r"hy_cp_async_arrive\(.*?;": "nobody completes",
+    r"if \(lane == 0\) hy_mbarrier_arrive\(.*?;": "nobody completes",
+    r"hy_wgmma_wait<0>\(\);": "wgmma products that it did not wait for",
+    r"hy_wgmma_fence\(\);": "without wgmma.fence",
+    r"hy_mbarrier_init\(used.*?;": "not initialised",
+    r"__syncthreads\(\);": "not initialised|race in shared memory",
+}
+REMOVED = """#include <stdlib.h>
+static bool stays(int number) { return atoi(getenv("REMOVED")) != number; }
+"""
+
+
+@pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
+@pytest.mark.skipif(find_cupy() is not None, reason="there is a GPU, which runs the kernels themselves")
+def test_nothing_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wait, arrival and fence of blocks whose slices are copied by a warpgroup of their own is needed: the
+    emulator or its watcher tells of the kernel without it, in one of two orders of threads."""
+    fed(monkeypatch)
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    monkeypatch.setenv("HYBRID_TEST_ARCHS", "none")
+    form = product(64, 64, 328, "float16")
+    printed = cuda.print_program(plan(program([form])[0]).groups, arch="sm_90a")
+    head, mark, kernel = printed.source.partition('extern "C" __global__')
+    for number, statement in enumerate(NEEDED):
+        kernel, count = re.subn(f"({statement})", rf"if (stays({number})) {{ \1 }}", kernel)
+        assert count == 1, statement
+    (launch,) = printed.launches
+    launches = [(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared, (0, 1, 2, 3))]
+    arrays = [np.zeros((64, 64), np.float16), *form.arrays[2:], *form.arrays[:2]]            # bias first, as it is read
+    for number, (statement, said) in enumerate([("none", ""), *NEEDED.items()], -1):
+        monkeypatch.setenv("REMOVED", str(number))
+        found = []
+        for order in ("reverse", "forward"):
+            try:
+                run_cuda(head + REMOVED + mark + kernel, launches, arrays, order)
+            except EmulatorError as err:
+                found.append(str(err))
+        assert any(re.search(said, text) for text in found) if said else not found, (statement, found)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])

@@ -15,12 +15,15 @@ SUMMED_TOGETHER = 2             # parts whose loads are under way together
 class Grid:
     """How blocks share a product: tiles of the result, and parts of the depth, ``deep`` a round; or equal shares of all
     rounds. ``trip``: rounds of a block's part, as text; ``last_adds``: parts are added up by the last block of a tile;
-    ``in_registers``: by whichever block of this launch, which has the whole sums then."""
+    ``in_registers``: by whichever block of this launch, which has the whole sums then. others: a block's threads that
+    multiply nothing; they come last, and end before its sums are finished."""
     in_registers: bool
     last_adds: bool
 
-    def __init__(self, p: Product, way: Way, deep: int):
+    def __init__(self, p: Product, way: Way, deep: int, others: int = 0):
         tile = way.tile
+        self.threads = tile.threads + others
+        self.sync = f"hy_sync<{tile.threads}>();" if others else "__syncthreads();"
         self.p, self.tile, self.deep, self.shares, self.why = p, tile, deep, way.shares, way.why
         self.across = -(-p.columns // tile.columns)
         self.count = -(-p.rows // tile.rows) * self.across     # of a matrix
@@ -62,11 +65,11 @@ class Grid:
     def _added(self) -> list[str]:
         """Each block of a tile leaves its sums in working memory and takes a ticket. The one with the last ticket adds
         up the sums of all, in the order of the parts, whichever block it is; the others end."""
-        return [*self._left("blockIdx.x", True), "__syncthreads();", "if (threadIdx.x == 0) {",
+        return [*self._left("blockIdx.x", True), self.sync, "if (threadIdx.x == 0) {",
                 f"  unsigned *ticket = (unsigned *)tickets + blockIdx.x / {self.parts}u;", "  __threadfence();",
                 "  const unsigned before = atomicAdd(ticket, 1u);", "  __threadfence();",
                 f"  if (before == {self.parts - 1}) *ticket = 0;",
-                "  *(unsigned *)tile_memory = before;", "}", "__syncthreads();",
+                "  *(unsigned *)tile_memory = before;", "}", self.sync,
                 f"if (*(unsigned *)tile_memory != {self.parts - 1}) return;", f"#pragma unroll {SUMMED_TOGETHER}",
                 f"for (int from = 0; from < {self.parts}; from++) {{",
                 *_indented(self._more(f"(blockIdx.x / {self.parts}u * {self.parts} + from)")), "}"]
@@ -145,11 +148,11 @@ class Grid:
             *self._head(), *sums, "hy_wait<0>();", *(self._added() if self.last_adds else []),
             *epilogue(p, tile, mixed, self.part)]
         if not self.shares and not self.last_adds:
-            return p.printed(body, self.blocks, tile.threads, self.parts, shared)
-        text = function(p.name, p.args, len(p.k.stores), body, tile.threads, "float", True, word="tickets")
+            return p.printed(body, self.blocks, self.threads, self.parts, shared)
+        text = function(p.name, p.args, len(p.k.stores), body, self.threads, "float", True, word="tickets")
         left, words = ((self.shares.blocks, 1 + self.shares.blocks) if self.shares else
                        (self.blocks, self.blocks // self.parts))
-        return PrintedCuda(text, [Launch(p.name, self.blocks, tile.threads, [*p.args, SCRATCH, TICKETS], shared)],
+        return PrintedCuda(text, [Launch(p.name, self.blocks, self.threads, [*p.args, SCRATCH, TICKETS], shared)],
                            4 * left * tile.rows * tile.columns, words)
 
 

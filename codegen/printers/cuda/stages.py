@@ -48,11 +48,12 @@ class Slices:
 
     deep_line = LINE                                       # bytes of a slice along the depth
 
-    def __init__(self, p: Product, side: str, tile: Tile):
-        self.p, self.side, self.tile = p, side, tile
+    def __init__(self, p: Product, side: str, tile: Tile, threads: int = 0, first: int = 0):
+        """threads: those that copy, if not all that multiply; first: the first of them."""
+        self.p, self.side, self.tile, self.first = p, side, tile, first
         self.item = p.dot.args[0].dtype.itemsize
         self.each, self.deep = CHUNK // self.item, self.deep_line // self.item
-        self.size, self.threads = (tile.rows if side == "a" else tile.columns), tile.threads
+        self.size, self.threads = (tile.rows if side == "a" else tile.columns), threads or tile.threads
         self.start, self.extent = ("r0", p.rows) if side == "a" else ("c0", p.columns)
         self.copies = self.size * self.deep_line // CHUNK // self.threads
         self.by_depth, self.copied = copies_whole(p, side, self.each)
@@ -100,11 +101,11 @@ class Slices:
         if self.fill is not None:
             return self.fill.declare(f"__align__(16) {'unsigned short' if self.item == 2 else 'float'}")
         across = self._across()
-        t = "(int)threadIdx.x"
+        t = f"((int)threadIdx.x - {self.first})" if self.first else "(int)threadIdx.x"
         out = ([f"const int {x}_s = {t} / {across}, {x}_d = {t} % {across} * {self.each};"] if self.by_depth else
                [f"const int {x}_s = {t} % {across} * {self.each}, {x}_d = {t} / {across};"])
-        out += [f"const hy_shared {x}_to = {base} + ({self.place(f'{x}_s', f'{x}_d')});",
-                f"hy_chunk {x}_chunk[{self.copies}];",
+        out += [f"const hy_shared {self._to(i)} = {base} + ({self._first_place(i)});" for i in range(self._turns())]
+        out += [f"hy_chunk {x}_chunk[{self.copies}];",
                 f"const {T} *{x}_from[{self._pointers()}];", *self._inside(),
                 *(f"int {x}_at{n}[{self._pointers()}];" for n in range(len(self.guards)))]
         for i in range(self._pointers()):
@@ -118,6 +119,25 @@ class Slices:
     def _apart(self) -> int:
         """Lines between a thread's pieces."""
         return self.threads // self._across()
+
+    def _turns(self) -> int:
+        """Of how many neighbouring pieces of a thread the places within lines differ (``turned``)."""
+        return 1 if self.item == 4 and not self.by_depth else max(1, 8 // self._apart())
+
+    def _first_place(self, i: int) -> str:
+        """Bytes from a slice's begin to a thread's i-th piece."""
+        lines = f" + {i * self._apart()}" if i else ""
+        s, d = f"{self.side}_s", f"{self.side}_d"
+        return self.place(s + lines, d) if self.by_depth else self.place(s, d + lines)
+
+    def _to(self, i: int) -> str:
+        """Where a thread's i-th piece of the first slice lies, but for whole ``_turns`` of pieces."""
+        return f"{self.side}_to" + (str(i) if i else "")
+
+    def _landing(self, i: int, to: str) -> str:
+        """Where a thread's i-th piece of the slice ``to`` (bytes) lies."""
+        turn = i % self._turns()
+        return f"{self._to(turn)} + ({to}) + {(i - turn) * self._apart() * self.line}"
 
     def _pointers(self) -> int:
         """Addresses that a thread keeps: one for each of its rows or columns, unless they lie evenly apart."""
@@ -199,7 +219,7 @@ class Slices:
             out += ["{", *([] if walks is not None else
                            ["  " + s for s in (f"const {p.kind} kk = {k} + {d};", "HY_ASSUME(kk >= 0);",
                                                *p.decode("kk", p.m.depth))]),
-                    f"  hy_fetch({x}_chunk[{i}], {x}_to + ({to}) + {i * self._apart() * self.line}, {self._piece(i)}, "
+                    f"  hy_fetch({x}_chunk[{i}], {self._landing(i, to)}, {self._piece(i)}, "
                     f"{' && '.join(inside)});", "}"]
         return out + ([f"{x}_from[{n}] += {walks};" for n in range(self._pointers())] if walks is not None else [])
 
@@ -219,8 +239,7 @@ class Slices:
         """Statements that put what was not copied by itself into the slice ``to``."""
         if self.fill is not None:
             return self.fill.keep(f"tile_memory + {self.offset} + ({to})", self.place)
-        return [f"hy_put({self.side}_chunk[{i}], {self.side}_to + ({to}) + {i * self._apart() * self.line});"
-                for i in range(self.copies)]
+        return [f"hy_put({self.side}_chunk[{i}], {self._landing(i, to)});" for i in range(self.copies)]
 
     offset = 0                                             # bytes from the begin of a stage
 

@@ -20,6 +20,8 @@ TILES = (Tile(128, 128, 8, 1), Tile(64, 128, 4, 1), Tile(128, 64, 8, 1), Tile(64
 WIDE = Tile(128, 256, 8, 1)     # of halves alone: a product of 256 columns, for which its rows are read once, not twice
 FASTER = 1.6                    # rate of tensor cores, of that by mma.sync
 STAGES = 3                      # slices in shared memory
+FED_STAGES = 4                  # where a warpgroup of its own copies them
+FEEDERS = 128                   # its threads
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
@@ -34,13 +36,23 @@ def pick_warpgroup(p: Product) -> Way | None:
 
 
 def print_warpgroup(p: Product, way: Way) -> PrintedCuda:
-    """A block's warpgroups own 64 rows each; all its threads copy slices."""
-    halves = is_half(p.dot.dtype)
-    a, b = ((Swizzled if halves else Plain)(p, side, way.tile) for side in "ab")
+    """A block's warpgroups own 64 rows each; all its threads copy slices, or a warpgroup of its own does."""
+    halves, fed, tile = is_half(p.dot.dtype), takes_feeders(way), way.tile
+    a, b = ((Swizzled if halves else Plain)(p, side, tile, *((FEEDERS, tile.threads) if fed else ())) for side in "ab")
     b.offset = a.bytes
-    grid, stage = Grid(p, way, a.deep), a.bytes + b.bytes
-    body = (_halves if halves else _floats)(p, grid, a, b, stage)
-    return alone(grid.printed(body, False, STAGES * stage + (0 if halves else _split_bytes(p, b))))
+    grid, stage = Grid(p, way, a.deep, FEEDERS if fed else 0), a.bytes + b.bytes
+    if fed:
+        sums, shared = _fed(p, grid, a, b, stage), FED_STAGES * (stage + 16)
+    else:
+        sums = (_halves if halves else _floats)(p, grid, a, b, stage)
+        shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
+    return alone(grid.printed(sums, False, shared))
+
+
+def takes_feeders(way: Way) -> bool:
+    """Whether a warpgroup does nothing but copy slices for the others: where a block has a multiprocessor to itself,
+    and one tile."""
+    return way.tile == WIDE and way.shares is None
 
 
 def _indented(lines: list[str]) -> list[str]:
@@ -54,24 +66,59 @@ def _ahead(a: Slices, b: Slices, stage: int, count: int) -> list[str]:
 
 
 # ---- halves
+class Halves:
+    """The products of a slice of halves: both operands are read from where they were copied to. ``base`` is the first
+    slice's begin."""
+
+    def __init__(self, p: Product, grid: Grid, a: Slices, b: Slices):
+        how = " | ".join(w for x, w in ((a, "HY_TURNED_A"), (b, "HY_TURNED_B")) if not x.by_depth) or "0"
+        self.name = f"hy_wgmma_{'half' if p.dot.dtype.name == 'float16' else 'bf16'}_n{grid.tile.columns}<{how}>"
+        self.lead = [0 if x.by_depth else x.deep * 128 for x in (a, b)]
+        self.step = [32 if x.by_depth else 2048 for x in (a, b)]
+        self.own = 64 * 128 if a.by_depth else self.lead[0]                # bytes between the rows of two warpgroups
+        self.offset, self.deep = b.offset, a.deep
+
+    def begin(self, now: str) -> list[str]:
+        """Statements that begin those of the slice ``now`` (bytes)."""
+        return [f"const hy_matrix x = hy_matrix_of(base + {now} + warp / 4 * {self.own}, 1024, {self.lead[0]});",
+                f"const hy_matrix y = hy_matrix_of(base + {now} + {self.offset}, 1024, {self.lead[1]});",
+                "hy_wgmma_fence();", "#pragma unroll", f"for (int d = 0; d < {self.deep // 16}; d++)",
+                f"  {self.name}((float *)acc, hy_matrix_at(x, d * {self.step[0]}), hy_matrix_at(y, d * "
+                f"{self.step[1]}));", "hy_wgmma_commit();"]
+
+
 def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
     """Each round waits for a slice, begins its products, then another slice where the one before lay."""
-    how = " | ".join(w for x, w in ((a, "HY_TURNED_A"), (b, "HY_TURNED_B")) if not x.by_depth) or "0"
-    name = f"hy_wgmma_{'half' if p.dot.dtype.name == 'float16' else 'bf16'}_n{grid.tile.columns}<{how}>"
-    lead = [0 if x.by_depth else x.deep * 128 for x in (a, b)]
-    step = [32 if x.by_depth else 2048 for x in (a, b)]
-    own = 64 * 128 if a.by_depth else lead[0]              # bytes between the rows of two warpgroups
     return ["const hy_shared base = hy_shared_of(tile_memory);", *a.declare("base"), *b.declare(f"base + {a.bytes}"),
             *_ahead(a, b, stage, STAGES - 1),
             "#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {p.kind} next = low + (round + {STAGES - 1}) * {a.deep};",
-            f"  const hy_matrix x = hy_matrix_of(base + now + warp / 4 * {own}, 1024, {lead[0]});",
-            f"  const hy_matrix y = hy_matrix_of(base + now + {b.offset}, 1024, {lead[1]});",
-            "  hy_wgmma_fence();", "  #pragma unroll", f"  for (int d = 0; d < {a.deep // 16}; d++)",
-            f"    {name}((float *)acc, hy_matrix_at(x, d * {step[0]}), hy_matrix_at(y, d * {step[1]}));",
-            "  hy_wgmma_commit();", *bring(a, b, "later", "next", False), "  hy_wgmma_wait<0>();", "}"]
+            *_indented(Halves(p, grid, a, b).begin("now")),
+            *bring(a, b, "later", "next", False), "  hy_wgmma_wait<0>();", "}"]
+
+
+def _fed(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
+    """The block's last warpgroup copies slices, the others multiply them. Of each slice one mbarrier tells that it is
+    there, another one that all have used it: while one warpgroup waits, the other one's products are under way."""
+    warps, slot = grid.tile.threads // 32, f"round % {FED_STAGES}"
+    barriers = [f"const hy_shared full = base + {FED_STAGES * stage}, used = full + {8 * FED_STAGES};",
+                "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {FED_STAGES}; s++) {{",
+                f"    hy_mbarrier_init(full + s * 8, {FEEDERS});", f"    hy_mbarrier_init(used + s * 8, {warps});",
+                "  }", "}", "__syncthreads();"]
+    copies = [f"hy_mbarrier_wait(used + {slot} * 8, (round / {FED_STAGES} + 1) & 1);",
+              f"const int to = {slot} * {stage};", f"const {p.kind} next = low + round * {a.deep};",
+              *a.begin("to", "next"), *b.begin("to", "next"), f"hy_cp_async_arrive(full + {slot} * 8);"]
+    products = [f"hy_mbarrier_wait(full + {slot} * 8, round / {FED_STAGES} & 1);", "hy_proxy_fence();",
+                f"const int now = {slot} * {stage};", *Halves(p, grid, a, b).begin("now"), "hy_wgmma_wait<0>();",
+                f"if (lane == 0) hy_mbarrier_arrive(used + {slot} * 8);"]
+    loop = ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{"]
+    return ["const hy_shared base = hy_shared_of(tile_memory);", *barriers,
+            f"if (threadIdx.x >= {grid.tile.threads}) {{",
+            *_indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *loop, *_indented(copies), "}",
+                        "hy_commit();", "hy_wait<0>();", "return;"]), "}",
+            *loop, *_indented(products), "}"]
 
 
 # ---- floats
