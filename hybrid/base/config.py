@@ -18,7 +18,7 @@ first call waits for the compiler; ``never``: nothing is compiled |
 | HYBRID_DEFER | 0: calls of a training loop are made one by one, never put off to be one program with the step |
 | HYBRID_DETERMINISTIC | 1: the same bits on every run of a program with the same seed, machine and number of threads
 (``hybrid.deterministic``) |
-| HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: all cores) |
+| HYBRID_NUM_THREADS | threads a compiled CPU program may use (default: OMP_NUM_THREADS, or all cores) |
 | HYBRID_CUDA | ``emulator``: run CUDA kernels on the CPU, for tests without a GPU |
 | HYBRID_CUDA_GRAPHS | 0: launch kernels one by one, never as a CUDA graph |
 | HYBRID_CUDA_SYNC | 1: wait for the GPU after each kernel, so that an error names the kernel that failed |
@@ -204,7 +204,13 @@ def num_threads() -> int:
     """Threads for compiled CPU programs."""
     if LIMIT.threads:
         return LIMIT.threads
-    return _setting("HYBRID_NUM_THREADS", int, 1, system.cores())
+    return _setting("HYBRID_NUM_THREADS", int, 1, _openmp_threads())
+
+
+def _openmp_threads() -> int:
+    """Threads by OpenMP's own setting, which NumPy's BLAS, MXNet and PyTorch follow, too; all cores without it."""
+    first = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return int(first) if first.isdecimal() and int(first) else system.cores()
 
 
 def usable_cores() -> int:

@@ -110,6 +110,19 @@ def test_what_is_no_number_of_threads_is_not_one(text: str, monkeypatch: pytest.
                                              and "whole number from 1 on" in str(w.message) for w in seen)
 
 
+@pytest.mark.parametrize("own, openmp, wanted", [
+    (None, "3", 3), ("2", "3", 2), (None, "5,2", 5), (None, "", None), (None, "0", None), (None, "all", None)])
+def test_openmp_sets_the_number_where_nothing_else_does(own: str | None, openmp: str, wanted: int | None,
+                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HYBRID_NUM_THREADS", raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = config.num_threads()
+    if own is not None:
+        monkeypatch.setenv("HYBRID_NUM_THREADS", own)
+    monkeypatch.setenv("OMP_NUM_THREADS", openmp)
+    assert config.num_threads() == (wanted or cores)
+
+
 @pytest.mark.parametrize("name, text, ask, default",
                          [("HYBRID_TUNE", "fast", config.tune_seconds, 0.5),
                           ("HYBRID_TUNE", "nan", config.tune_seconds, 0.5),
