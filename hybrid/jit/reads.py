@@ -294,10 +294,11 @@ class Reader(Reachable):
             if isinstance(fn, FunctionType):
                 self.walk(fn)
         if missing and gc.get_freeze_count():
-            for code in self._without_function():
+            for code in (c for c in self._without_function() if {*c.co_freevars} - {"__class__"}):
                 raise PlainOnly(f"{code.co_filename}:{code.co_firstlineno}: {name or 'this function'} runs "
-                                f"{code.co_name}, and nothing tells which variables that has, since gc.freeze() was "
-                                f"called: such calls run as plain Python. Call it once before gc.freeze().")
+                                f"{code.co_name}, and nothing tells the values of its outer variables, since "
+                                f"gc.freeze() was called: such calls run as plain Python. Call it once before "
+                                f"gc.freeze().")
 
     def _without_function(self) -> list[CodeType]:
         """The code that ran and can read variables of the function that it belongs to, which was not found."""
