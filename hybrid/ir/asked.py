@@ -30,8 +30,8 @@ class Asked:
         return self.facts.setdefault((kind, x), (at_trace, user_location()))[0]
 
     def _note_least(self, x: Size, negative: bool) -> None:
-        """What a guard on whether x < 0 says of an atom, where x is that atom, or less it, and a number: what follows
-        from its least value is proved from then on."""
+        """If x is a + c or c - a for one atom a, note the least value of a that the answer to ``x < 0`` implies; later
+        proofs use it."""
         (atoms, c), *rest = x.terms
         if len(atoms) == 1 and c == (-1 if negative else 1) and (not rest or len(rest) == 1 and not rest[0][0]):
             more = rest[0][1] if rest else 0

@@ -3,13 +3,15 @@ from __future__ import annotations
 
 import threading
 from contextlib import contextmanager
-from functools import cached_property
-from typing import TYPE_CHECKING, Callable, Iterator
+from functools import cached_property, lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Callable, Iterator, TypeVar
 
 from ..base.records import dataclass
 
 if TYPE_CHECKING:
     from .size import Int, Size
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Specialised(Exception):
@@ -66,6 +68,7 @@ class _Asked(threading.local):
     traced = False                                           # whether the user's code runs
     prefix = ""                                              # of names of dimensions
     least: "dict[Dim | Part, int]" = {}                      # what guards say of atoms: their least values
+    kept: "dict[Any, Any] | None" = None                     # results that may rest on these guards; None: no guards
 
 
 ASKED = _Asked()
@@ -78,12 +81,31 @@ def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool =
     where kind is ``==`` or ``<`` of a comparison with 0. None: they raise ``Specialised``. traced: the user's code
     runs; ``str(size)`` then raises, as the code could branch on the text. least: least values of atoms that answers
     imply; None: those of the scope around."""
-    before = ASKED.answer, ASKED.traced, ASKED.least
-    ASKED.answer, ASKED.traced, ASKED.least = answer, traced, ASKED.least if least is None else least
+    before = ASKED.answer, ASKED.traced, ASKED.least, ASKED.kept
+    if least is not None and least is not ASKED.least:
+        ASKED.least, ASKED.kept = least, {}
+    ASKED.answer, ASKED.traced = answer, traced
     try:
         yield
     finally:
-        ASKED.answer, ASKED.traced, ASKED.least = before
+        ASKED.answer, ASKED.traced, ASKED.least, ASKED.kept = before
+
+
+def kept_with_guards(function: F) -> F:
+    """Decorate a function of sizes whose results are kept: within a scope of guards for this scope alone, since a result
+    may rest on what they prove, or have recorded one of them; elsewhere for the process."""
+    everywhere = lru_cache(maxsize=65536)(function)
+
+    @wraps(function)
+    def found(*args: Any) -> Any:
+        kept = ASKED.kept
+        if kept is None:
+            return everywhere(*args)
+        key = function, args
+        if key not in kept:
+            kept[key] = function(*args)
+        return kept[key]
+    return found                                             # type: ignore[return-value]
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Iterable, Sequence
 
 from ..base.records import dataclass
+from .dimension import kept_with_guards
 from .size import Int, Size, at_least, divided, hint, same
 
 
@@ -122,7 +123,7 @@ def _quotient(x: Ix, d: int) -> Quot:
     return Quot(x, d)
 
 
-@lru_cache(maxsize=65536)
+@kept_with_guards
 def bounds(x: Ix) -> tuple[int, int]:
     """Least and greatest value."""
     lo = hi = x.const
@@ -217,7 +218,7 @@ def linear(shape: Sequence[int], idx: Sequence[Ix]) -> Ix:
     return _linear(tuple(shape), tuple(idx))
 
 
-@lru_cache(maxsize=65536)
+@kept_with_guards
 def _linear(shape: tuple[int, ...], idx: tuple[Ix, ...]) -> Ix:
     stride, parts = 1, []
     for n, i in zip(reversed(shape), reversed(idx)):
@@ -231,7 +232,7 @@ def unlinear(x: Ix, shape: Sequence[int]) -> list[Ix]:
     return list(_unlinear(x, tuple(shape)))
 
 
-@lru_cache(maxsize=65536)
+@kept_with_guards
 def _unlinear(x: Ix, shape: tuple[int, ...]) -> tuple[Ix, ...]:
     out, stride = [], 1
     for k, n in reversed(list(enumerate(shape))):

@@ -202,7 +202,7 @@ def product(x: Int, y: Int) -> Int:
 
 def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
-    if not surely(lambda: d >= 1) and (ASKED.answer is None or d < 1):       # asked: a guard
+    if not surely(lambda: d >= 1) and (ASKED.answer is None or d < 1):       # an answer makes it a guard
         raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be no positive number")
     if same(d, 1) or isinstance(x, int) and not x:
         return x
@@ -268,7 +268,7 @@ def _ends(a: Atom) -> tuple[int, int]:
 
 
 def _range(a: Atom) -> tuple[int, int]:
-    """Of an atom, whatever guards say of it."""
+    """Least and greatest value of an atom without what guards prove."""
     if isinstance(a, Dim):
         return a.low, a.high
     (la, ha), (lb, hb) = ends(a.a), ends(a.b)

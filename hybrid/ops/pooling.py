@@ -25,7 +25,7 @@ def pool_extent(d: int, k: int, s: int, p: int, convention: str) -> tuple[int, i
         return count, greater((count - 1) * s + k - d - p, 0)
     if convention == "full":
         return -(-span // s) + 1, p + -span % s
-    # of a symbolic size all that is before: the windows are as many
+    # if d is symbolic, pad the end as much as the begin: the count is the same, and no modulo of a size is needed
     return span // s + 1, max(p - span % s, 0) if fixed(d) else p
 
 

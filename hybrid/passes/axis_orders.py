@@ -14,7 +14,6 @@ from ..ir.packed import conv
 from ..ir.size import same
 
 
-
 def channels_first_order(rank: int) -> tuple[int, ...]:
     """The order of axes that makes (N, C, *size) of (N, *size, C). rank: number of spatial axes."""
     return (0, 1 + rank, *range(1, 1 + rank))

@@ -2,6 +2,7 @@
 import pytest
 
 from hybrid.ir.asked import Asked
+from hybrid.ir.index import Ix, Quot, Var, bounds, text, unlinear
 from hybrid.ir.size import Dim, Specialised, at_least, greater, same, size, smaller, surely
 
 
@@ -46,3 +47,30 @@ def test_a_division_by_what_may_be_none_is_a_guard():
     with asked.answering(True):
         _ = (n + 8) // (n // 3)
     assert not asked.hold({"n": 2}) and asked.hold({"n": 3})
+
+
+def test_results_that_rest_on_guards_are_not_kept_beyond_them():
+    """Bounds of an index, and divisions of it, which leave out what the guards of one program prove to be needless:
+    another program over an equal dimension has other guards."""
+    n = size(Dim("n", 1, hint=64, serial=-1))
+    x = Ix(0, ((Var("i", 5), n - 8),))
+
+    def proved() -> tuple[bool, str]:
+        return at_least(bounds(x)[0], 0), text(unlinear(Ix(0, ((Var("i", 8), 1),)), (4, n))[1])
+    with Asked().answering(False):
+        assert not n < 8
+        guarded = proved()
+        with Asked().answering(False):
+            inner = proved()
+        assert proved() == guarded
+    assert guarded == (True, "i") and not inner[0] and inner[1] != "i" and not at_least(bounds(x)[0], 0)
+
+
+def test_a_kept_result_has_the_guards_it_needs():
+    """A division by what may be no positive number is a guard of each program that divides."""
+    n = size(Dim("n", 2, hint=64, serial=-1))
+    for _ in range(2):
+        asked = Asked()
+        with asked.answering(False):
+            _ = bounds(Ix(0, ((Quot(Ix(n + 8, ()), n // 3), 1),)))
+        assert not asked.hold({"n": 2}) and asked.hold({"n": 3})

@@ -5,7 +5,7 @@ Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on th
 The block that has a tile's first rounds finishes the tile. The others leave their sums in working memory; each of them
 has at most one such tile, the first of its share, so that they are done early. The finishing block adds them up in the
 order of the rounds. Shares are given out from the last one on, to blocks in the order in which they begin: a block
-waits for blocks alone that began before it.
+waits only for blocks that began before it.
 """
 from __future__ import annotations
 

@@ -271,8 +271,9 @@ class Contraction(Forms):
 
     def _sums_of_tile(self, rows: str, given: dict[str, Any], to: str) -> list[str]:
         """What calls the function of a tile's height. given: its arguments: numbers are constants of the function."""
-        given = {**given, "n": self.steps_at_once, "last": self.last, "more": " + ".join(
-            [*(v.name for v in self.m.over), "kb"]) if self.blocked else "0"}
+        # 0 in the first block of the depth alone
+        more = " + ".join([*(v.name for v in self.m.over), "kb"]) if self.blocked else "0"
+        given = {**given, "n": self.steps_at_once, "last": self.last, "more": more}
         dots = {**given, "sn": self.m.b.stride(self.x), "columns": self.columns} if self.dots else {}
         if self.any:
             return [self._sums_of_any(rows, given, dots, to)]

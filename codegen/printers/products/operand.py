@@ -45,8 +45,8 @@ class Operand:
 
 @dataclass
 class Matmul:
-    """A contraction with merged axes. ``root_index`` is where its elements stand in the kernel's root. over: axes of
-    the depth around those of ``depth``: products for each of their steps are added up."""
+    """A contraction with merged axes. ``root_index`` is where its elements stand in the kernel's root. over: outer
+    axes of the depth; one product is computed for each of their elements and added to the result."""
     batch: list[Var]
     rows: list[Var]
     columns: list[Var]
@@ -94,8 +94,8 @@ def matmul(dot: Node, stored: Mapping[Node, str], swap: bool = False, letters: S
            direct_dtype: np.dtype | None = None, merged: bool = True,
            place: Callable[[Matmul], Ix] | None = None) -> Matmul:
     """The contraction, if ``merged`` with neighbouring axes merged where both operands allow it. swap: b is the row
-    operand; letters: what the names of loops begin with, by group; direct_dtype: as of ``operand``; place: where an
-    element is stored, if that has to stay affine too."""
+    operand; letters: what the names of loops begin with, by group; direct_dtype: as of ``operand``; place: the
+    address at which an element is stored, if merged axes have to keep it affine, as they keep those of the operands."""
     groups, extents = _axes(dot)
     if swap:
         groups[1], groups[2] = groups[2], groups[1]
