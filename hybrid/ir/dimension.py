@@ -92,8 +92,8 @@ def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool =
 
 
 def kept_with_guards(function: F) -> F:
-    """Decorate a function of sizes whose results are kept: within a scope of guards for this scope alone, since a result
-    may rest on what they prove, or have recorded one of them; elsewhere for the process."""
+    """Decorate a function of sizes whose results are kept: within a scope of guards for this scope alone, since a
+    result may rest on what they prove, or have recorded one of them; elsewhere for the process."""
     everywhere = lru_cache(maxsize=65536)(function)
 
     @wraps(function)
