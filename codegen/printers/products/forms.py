@@ -16,12 +16,12 @@ from .sparsity import LETTERS, Zeros
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
 FINISH = 5                      # cycles from a vector of sums to a stored result
-LEAST_DEPTH = 32                # steps of the depth's last axis from which on the others may be loops around it
-AGAIN = 0.1                     # cycles to load and store a sum between them
+LEAST_DEPTH = 32                # steps of the depth's last axis from which on its other axes may be loops around it
+AGAIN = 0.1                     # cycles to load and store a sum between two steps of those loops
 
 
 class Forms(Zeros):
-    """What a Contraction chooses from."""
+    """Costs of the forms of a contraction, of which ``form`` takes the cheapest; a base of ``Contraction``."""
     any: bool                                              # whether sizes of tiles are known only at the call
 
     def form(self) -> tuple[float, bool, Matmul]:
@@ -35,7 +35,7 @@ class Forms(Zeros):
 
     def _other_plans(self) -> list[Matmul]:
         """The product with axes merged only as far as the result is stored in order; and where the depth has several
-        axes, those with the last one alone, if both operands are read along it where they are."""
+        axes, those with the last one alone, if neither operand has to be packed."""
         stored = [matmul(self.dot, self.reads, swap, LETTERS, self.d, place=self._stored_at) for swap in (False, True)]
         last = [replace(m, depth=m.depth[-1:], over=m.depth[:-1]) for m in (*self._plans(), *stored)
                 if len(m.depth) > 1 and hint(m.depth[-1].extent) >= LEAST_DEPTH]
@@ -63,7 +63,7 @@ class Forms(Zeros):
         others = columns // max(math.prod(extents), 1)
         # where only the call tells their number, half a panel of two vectors is beyond the columns
         cost = max(depth, 1) * others * (tile.cost + (0 if fixed(x.extent) else rows / 2))
-        times = 1.0                                        # that columns are packed
+        times = 1.0                                        # how often columns are packed
         if self._row_stride(m) is None:
             cost += rows * depth * (0.2 if self._along_depth(m, m.a) or len(m.rows) == 1 and self._runs(
                 m.a, m.rows[0]) else 1.5)
@@ -74,7 +74,7 @@ class Forms(Zeros):
         if m.over:
             cost = (cost + AGAIN * rows * columns) * math.prod(v.extent for v in m.over)
         if last is not None and not same(coefficient(self._stored_at(m), last), 1):
-            cost += rows * columns * (0.7 if self._turns(m, x, None) and len(m.columns) == 1 else 3.0)
+            cost += rows * columns * (0.7 if self._prefers_transposed(m, x, None) and len(m.columns) == 1 else 3.0)
         return cost + 1e-3 * columns
 
     def _dots_cost(self, m: Matmul) -> float | None:
@@ -95,7 +95,7 @@ class Forms(Zeros):
         return -(-columns // together) * (-(-depth // self.lanes) * step
                                           + rows * together * FINISH) + (rows * depth if copied else 0)
 
-    def _turns(self, m: Matmul, x: Var, y: Var | None) -> bool:
+    def _prefers_transposed(self, m: Matmul, x: Var, y: Var | None) -> bool:
         """Whether rows, not columns, are neighbours in the result."""
         store = self._stored_at(m)
         return (not same(coefficient(store, x), 1) and y is None and len(m.rows) == 1

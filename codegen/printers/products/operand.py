@@ -45,8 +45,8 @@ class Operand:
 
 @dataclass
 class Matmul:
-    """A contraction with merged axes. ``root_index`` is where its elements stand in the kernel's root. over: axes of
-    the depth around those of ``depth``: products for each of their steps are added up."""
+    """A contraction with merged axes. ``root_index`` is where its elements stand in the kernel's root. over: outer
+    axes of the depth; one product is computed for each of their elements and added to the result."""
     batch: list[Var]
     rows: list[Var]
     columns: list[Var]
