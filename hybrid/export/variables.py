@@ -84,8 +84,8 @@ class Variables:
         return None if any(changes(self._lines(rest), n, pointer) for n in (x.name, x.value)) else (x.name, x.value)
 
     def is_read(self, x: Part, rest: Sequence[Stmt]) -> bool:
-        """False for a declaration that no statement after it names, and whose value calls and changes nothing (loads may
-        go: printed programs have no volatile variables)."""
+        """False for a declaration that no statement after it names, and whose value calls and changes nothing. Loads
+        may go: printed programs have no volatile variables."""
         if not isinstance(x, Declaration) or x.after or any(x.name in words for words in self._lines(rest)):
             return True
         return any(isinstance(t, Tree) and (t.op in ASSIGNMENTS or t.op in _STEPS or t.op == "call") for t in trees(x))

@@ -13,7 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, Iterator, Sequence
 
-from .expressions import ASSIGNMENTS, HEADS, LABELS, PRECEDENCE, Declaration, Expression, Head, Part, Tree, text_of, trees
+from .expressions import (ASSIGNMENTS, HEADS, LABELS, PRECEDENCE, Declaration, Expression, Head, Part, Tree, text_of,
+                          trees)
 from .parse import Words, closing, is_name, words
 
 _TYPES = frozenset("long int short char float double void unsigned signed".split())
@@ -68,8 +69,8 @@ class _Reader:
     def parts(self) -> Iterator[Part]:
         """What the line is made of, in order."""
         while self.at < len(self.code):
-            is_comment = self.next().startswith(("/*", "//"))
-            w = self.take("{", "}", "else", *HEADS, *LABELS, "return", "break", "continue", self.next() if is_comment else "")
+            comment = self.next() if self.next().startswith(("/*", "//")) else ""
+            w = self.take("{", "}", "else", *HEADS, *LABELS, "return", "break", "continue", comment)
             if w in HEADS:
                 self.need("(")
                 yield Head(w, tuple(self._loop()) if w == "for" else ((self.value(),),))
@@ -77,7 +78,7 @@ class _Reader:
             elif w in LABELS:
                 yield Head(w, ((self.value(),),) if w == "case" else ())
                 self.need(":")
-            elif is_comment or w in ("{", "}", "else"):
+            elif comment or w in ("{", "}", "else"):
                 yield Head(w)
             elif w:
                 yield Head(w, ((self.value(),),) if self.next() != ";" else ())
@@ -132,7 +133,7 @@ class _Reader:
         return self._postfix(w)
 
     def _type(self) -> str:
-        """Reads the type in parentheses that are open, and the closing one; returns "" where they hold something else."""
+        """Reads the type in parentheses that are open; returns "" where they hold something else."""
         end = self.at
         while end < len(self.code) and (is_name(self.code[end]) or self.code[end] == "*"):
             end += 1
