@@ -14,17 +14,19 @@ $(VENV)/.base: setup.cfg pyproject.toml
 	@$(PY) -m compileall -q hybrid codegen kernels
 	@touch $@
 
-# what an extra adds to the environment that has this library already
+# what an extra adds to the environment, which has this library already: a package of its name on an index is not ours
+ADD = $(PY) -m pip show -q hybridize && $(PY) -m pip install -q
+
 $(VENV)/.dev: $(VENV)/.base
-	$(PY) -m pip install -q 'hybridize[dev]'
+	$(ADD) 'hybridize[dev]'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.base
-	$(PY) -m pip install -q 'hybridize[bench]'
+	$(ADD) 'hybridize[bench]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.base
-	$(PY) -m pip install -q 'hybridize[docs]'
+	$(ADD) 'hybridize[docs]'
 	@touch $@
 
 demo: $(VENV)/.base

@@ -18,7 +18,8 @@ from .base import device as context, errors, former_paths, names as attribute, n
 from .base.device import Context, cpu, cpu_pinned, current_context, gpu, gpu_memory_info, num_gpus
 from .base.errors import HybridError, MXNetError
 from .base.names import AttrScope
-from .base.other_names import LIBRARY as _LIBRARY, MissingNameError as _MissingNameError, told_on_import as _told
+from .base.other_names import (LIBRARY as _LIBRARY, MissingNameError as _MissingNameError,
+                               import_error_with_hint as _with_hint)
 from .base.shown_errors import install as _show_errors
 from .base.system import check_lock as _check_lock
 from . import autograd, base, nd, numpy, serialize
@@ -81,7 +82,7 @@ if base.config.nan():
     importlib.import_module("hybrid.debug").check_finite()
 
 
-@_told
+@_with_hint
 def __getattr__(name: str) -> Any:
     if name in _SHORT:
         return __getattr__(_SHORT[name]) if _SHORT[name] not in globals() else globals()[_SHORT[name]]

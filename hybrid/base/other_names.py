@@ -98,9 +98,9 @@ MissingNameError.__name__ = MissingNameError.__qualname__ = "AttributeError"
 MissingNameError.__module__ = "builtins"
 
 
-def told_on_import(lookup: Callable[[str], Any]) -> Callable[[str], Any]:
-    """A module's ``__getattr__`` that raises ImportError in place of MissingNameError within ``from module import
-    name``, where Python replaces other errors by one of its own, without the hint."""
+def import_error_with_hint(lookup: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Decorates a module's ``__getattr__``: within ``from module import name`` its MissingNameError becomes an
+    ImportError with the same text, since Python replaces an AttributeError there by an ImportError of its own."""
     @functools.wraps(lookup)
     def found(name: str) -> Any:
         try:
@@ -108,7 +108,7 @@ def told_on_import(lookup: Callable[[str], Any]) -> Callable[[str], Any]:
         except MissingNameError as error:
             frame: FrameType | None = sys._getframe(1)
             while frame is not None and str(frame.f_globals.get("__name__")).split(".")[0] == "hybrid":
-                frame = frame.f_back if not _imports(frame) else None        # the library's own may come here, too
+                frame = frame.f_back if not _imports(frame) else None        # no import of the library's own
             if frame is None or not _imports(frame):
                 raise
             text = f"cannot import {name!r}: {error}"
@@ -129,7 +129,7 @@ def public(names: Iterable[str]) -> list[str]:
 def hinted(module: dict[str, Any], table: Mapping[str, str] | None = None) -> None:
     """Have a module raise errors that say what to use instead of a name that it lacks: what the table says, or the
     nearest name. module: its ``globals()``."""
-    @told_on_import
+    @import_error_with_hint
     def missing(name: str) -> Any:
         raise MissingNameError(f"module {module['__name__']!r} has no attribute {name!r}", name,
                                (table or {}).get(name), lambda: module.get("__all__") or public(module))

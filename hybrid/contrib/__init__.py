@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from ..base.other_names import MissingNameError as _MissingNameError, told_on_import as _told
+from ..base.other_names import MissingNameError as _MissingNameError, import_error_with_hint as _with_hint
 from ..nd import functions
 from . import amp
 
@@ -16,7 +16,7 @@ _SHORT = {"quant": "quantization"}                       # MXNet's short names o
 _LAZY = ("autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text")
 
 
-@_told
+@_with_hint
 def __getattr__(name: str) -> Any:
     if name in _SPACES:
         return functions.resolve(_SPACES[name], "contrib")

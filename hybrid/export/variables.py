@@ -14,8 +14,10 @@ _STEPS = frozenset(("++_", "--_", "_++", "_--"))
 
 
 @lru_cache(maxsize=8192)
-def _changed(line: Words) -> frozenset[str]:
-    """The names that a line may change, declare or take the address of."""
+def _changed(line: Words, pointers: bool) -> frozenset[str]:
+    """The names that a line may change, declare or take the address of. pointers: of variables that are pointers, which
+    do not change where an element of what they point to does. A member's name is among them: it is a name of something
+    else, for which no variable's may be substituted."""
     parts = None if "#" in line[:2] else read(line)
     if parts is None:
         return frozenset(filter(is_name, line))
@@ -23,18 +25,21 @@ def _changed(line: Words) -> frozenset[str]:
     for t in (t for p in parts for t in trees(p)):
         if isinstance(t, Declaration):
             out.add(t.name)
-        elif isinstance(t, Tree):
-            at = t.args[1] if t.op in (".", "->") else t.args[0]
-            while t.op == "&_" and isinstance(at, Tree):
+        elif isinstance(t, Tree) and t.op in (".", "->"):
+            out.add(str(t.args[1]))
+        elif isinstance(t, Tree) and (t.op in ASSIGNMENTS or t.op in _STEPS or t.op == "&_"):
+            at = t.args[0]
+            while isinstance(at, Tree) and (t.op == "&_" or at.op == "." or at.op == "[]" and not pointers):
                 at = at.args[0]
-            if isinstance(at, str) and (t.op in ASSIGNMENTS or t.op in _STEPS or t.op in ("&_", ".", "->")):
+            if isinstance(at, str):
                 out.add(at)
     return frozenset(out)
 
 
-def changes(lines: Iterable[Words], name: str) -> bool:
-    """Whether lines change a variable, declare another of its name, or take its address."""
-    return any(name in line and name in _changed(line) for line in lines)
+def changes(lines: Iterable[Words], name: str, pointer: bool = False) -> bool:
+    """Whether lines change a variable or a part of it, declare another of its name, or take its address. pointer: its
+    elements are no parts of it."""
+    return any(name in line and name in _changed(line, pointer) for line in lines)
 
 
 def changes_nothing(x: Part) -> bool:
@@ -75,10 +80,12 @@ class Variables:
             return None if changes(self._lines(rest), x.name) else (x.name, x.value)
         if self.types.get(x.value) != {x.kind} or self.types.get(x.name) != {x.kind}:
             return None
-        return None if any(changes(self._lines(rest), n) for n in (x.name, x.value)) else (x.name, x.value)
+        pointer = bool(x.pointers)
+        return None if any(changes(self._lines(rest), n, pointer) for n in (x.name, x.value)) else (x.name, x.value)
 
     def is_read(self, x: Part, rest: Sequence[Stmt]) -> bool:
-        """False for a declaration that no statement after it names, and whose value is arithmetic alone."""
+        """False for a declaration that no statement after it names, and whose value calls and changes nothing. Loads
+        may go: printed programs have no volatile variables."""
         if not isinstance(x, Declaration) or x.after or any(x.name in words for words in self._lines(rest)):
             return True
         return any(isinstance(t, Tree) and (t.op in ASSIGNMENTS or t.op in _STEPS or t.op == "call") for t in trees(x))

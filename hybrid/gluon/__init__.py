@@ -5,7 +5,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from . import contrib, nn, parameter
-from ..base.other_names import BLOCKS, GLUON, MissingNameError, elsewhere, told_on_import
+from ..base.other_names import BLOCKS, GLUON, MissingNameError, elsewhere, import_error_with_hint
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
 from .block import Block
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .averaging import ExponentialMovingAverage
     from .trainer import Trainer
 else:
-    @told_on_import
+    @import_error_with_hint
     def __getattr__(name: str) -> Any:
         """Loads a part when it is first asked for; MXNet's parts that are not here yet say so."""
         if name in _LAZY:

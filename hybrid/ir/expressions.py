@@ -13,7 +13,8 @@ from ..base.records import dataclass
 @dataclass(frozen=True)
 class Tree:
     """An operation. op: a binary operator or an assignment; "?:"; "call", of a function and its arguments; "[]"; "." or
-    "->"; "cast", of a type; "braces"; an operator with "_" where its operand stands."""
+    "->", of an object and a member; "cast", of a type and an operand; "braces", an initializer's, in which ".=" gives a
+    member its value; a unary operator with "_" where its operand stands: "-_", "++_" before it, "_++" behind it."""
     op: str
     args: tuple["Expression", ...]
 
@@ -58,8 +59,8 @@ class Declaration:
 
 @dataclass(frozen=True)
 class Head:
-    """What stands before a statement or within it: a condition, a loop, ``return``, ``else``, a brace or a
-    comment. groups: the expressions and declarations in its parentheses, between semicolons, or behind its word."""
+    """A keyword with what belongs to it (a condition, a loop, ``case``, ``return``, ``else``), a brace or a comment.
+    groups: the expressions and declarations in its parentheses, between semicolons, or behind its word."""
     word: str
     groups: tuple[tuple["Expression | Declaration", ...], ...] = ()
 
@@ -70,12 +71,14 @@ Part = Union[Expression, Declaration, Head]          # of a line
 _QUALIFIERS = frozenset(("const", "static", "register"))
 HEADS = frozenset(("for", "if", "while", "switch"))
 LABELS = frozenset(("case", "default"))
-LEVELS = {op: level for level, ops in enumerate((
+# of binary operators, from 1; assignments have -1, conditional expressions 0
+PRECEDENCE = {op: precedence for precedence, ops in enumerate((
     "||", "&&", "|", "^", "&", "== !=", "< > <= >=", "<< >>", "+ -", "* / %"), 1) for op in ops.split()}
 ASSIGNMENTS = frozenset("= += -= *= /= %= &= |= ^= <<= >>=".split())
 INFINITIES = {"__builtin_inf": "INFINITY", "__builtin_inff": "INFINITY", "__builtin_nan": "NAN",
               "__builtin_nanf": "NAN"}
 _UNARY, _POSTFIX, _ATOM = 11, 12, 13
+_NAMES = {".": 1, "->": 1, ".=": 0, "cast": 0}       # which argument of an operation is a member or a type
 _LEAVE = ("return", "break", "continue")
 _CLEAR = frozenset("+ - * / %".split())    # operators among each other that are read without parentheses
 
@@ -86,8 +89,8 @@ def text_of(parts: Iterable[Part]) -> str:
     return " ".join(f"{spelled(p)};" if not isinstance(p, Head) or p.word in _LEAVE else spelled(p) for p in parts)
 
 
-def spelled(x: Part, level: int = -1) -> str:
-    """The text of a part of a line, an expression within one of a level."""
+def spelled(x: Part, least: int = -1) -> str:
+    """The text of a part of a line; an expression of lower precedence than ``least`` is in parentheses."""
     if isinstance(x, str):
         return x
     if isinstance(x, Declaration):
@@ -97,7 +100,7 @@ def spelled(x: Part, level: int = -1) -> str:
         text = f"{x.word} ({inside})" if x.word in HEADS else f"{x.word} {inside}".rstrip()
         return f"{text}:" if x.word in LABELS else text
     own, text = _spelled(x)
-    return f"({text})" if own < level else text
+    return f"({text})" if own < least else text
 
 
 def _declarator(x: Declaration) -> str:
@@ -112,10 +115,10 @@ def _group(of: Sequence[Expression | Declaration]) -> str:
 
 
 def _spelled(x: Tree) -> tuple[int, str]:
-    """The level and the text of an operation."""
+    """The precedence and the text of an operation."""
     op, args = x.op, x.args
-    if op in LEVELS:
-        own = LEVELS[op]
+    if op in PRECEDENCE:
+        own = PRECEDENCE[op]
         return own, f"{_operand(args[0], op, own)} {op} {_operand(args[1], op, own + 1)}"
     if op in ASSIGNMENTS:
         return -1, f"{spelled(args[0], _UNARY)} {op} {spelled(args[1])}"
@@ -142,22 +145,27 @@ def _spelled(x: Tree) -> tuple[int, str]:
     return _UNARY, f"{op[:-1]}({inner})" if inner[0] == op[0] else f"{op[:-1]}{inner}"
 
 
-def _operand(x: Expression, op: str, level: int) -> str:
-    """An operand of a binary operation; in parentheses where readers, and compilers, would want them."""
-    clear = not isinstance(x, Tree) or x.op not in LEVELS or x.op == op or (
-        x.op in _CLEAR if op in _CLEAR or LEVELS[op] in (6, 7) else LEVELS[x.op] >= 6 and op in ("&&", "||"))
-    return spelled(x, level if clear else _UNARY)
+def _operand(x: Expression, op: str, least: int) -> str:
+    """An operand of a binary operation; in parentheses also where compilers warn about operators of different
+    precedence (&& within ||, + within <<)."""
+    clear = not isinstance(x, Tree) or x.op not in PRECEDENCE or x.op == op or (
+        x.op in _CLEAR if op in _CLEAR or PRECEDENCE[op] in (6, 7) else PRECEDENCE[x.op] >= 6 and op in ("&&", "||"))
+    return spelled(x, least if clear else _UNARY)
 
 
 # ---- others
 def rebuilt(x: Part, change: Callable[[Expression], Expression]) -> Any:
-    """A part in which each expression is changed, after those within it."""
+    """A part in which each expression is changed, after those within it, but no types and names of members."""
     def expression(p: Expression) -> Expression:
-        return change(p if isinstance(p, str) else Tree(p.op, tuple(map(expression, p.args))))
+        if isinstance(p, str):
+            return change(p)
+        name = _NAMES.get(p.op)
+        return change(Tree(p.op, tuple(a if i == name else expression(a) for i, a in enumerate(p.args))))
     if isinstance(x, Head):
         return replace(x, groups=tuple(tuple(rebuilt(p, change) for p in group) for group in x.groups))
     if isinstance(x, Declaration):
-        return x if x.value is None else replace(x, value=expression(x.value))
+        return replace(x, lengths=tuple(map(expression, x.lengths)),
+                       value=None if x.value is None else expression(x.value))
     return expression(x)
 
 
@@ -184,8 +192,9 @@ def _arithmetic(x: Tree, is_long: Callable[[str], bool]) -> Expression:
     if x.op == "%" and integer(b) == 1 and _pure(a) or x.op == "*" and (
             integer(a) == 0 and _whole(b, is_long) or integer(b) == 0 and _whole(a, is_long)):
         return "0"
-    if x.op == "*" and isinstance(b, str) and _is_long(a, is_long) and 0 <= (integer(b) or 0) < 1 << 31:
-        b = b.removesuffix("l")
+    number = integer(b)
+    if x.op == "*" and number is not None and number < 1 << 31 and _is_long(a, is_long):
+        b = str(number)
     if x.op == "+" and isinstance(b, Tree) and b.op == "-_" and integer(b.args[0]) is not None:
         return Tree("-", (a, b.args[0]))
     return replace(x, args=(a, b))
@@ -211,7 +220,7 @@ def integer(x: Expression) -> int | None:
 
 def _pure(x: Expression) -> bool:
     """Whether an expression is arithmetic alone."""
-    return isinstance(x, str) or x.op in LEVELS and all(map(_pure, x.args))
+    return isinstance(x, str) or x.op in PRECEDENCE and all(map(_pure, x.args))
 
 
 def _whole(x: Expression, is_long: Callable[[str], bool]) -> bool:

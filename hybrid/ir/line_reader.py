@@ -13,7 +13,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Callable, Iterator, Sequence
 
-from .expressions import ASSIGNMENTS, HEADS, LABELS, LEVELS, Declaration, Expression, Head, Part, Tree, text_of, trees
+from .expressions import (ASSIGNMENTS, HEADS, LABELS, PRECEDENCE, Declaration, Expression, Head, Part, Tree, text_of,
+                          trees)
 from .parse import Words, closing, is_name, words
 
 _TYPES = frozenset("long int short char float double void unsigned signed".split())
@@ -21,25 +22,25 @@ STATEMENTS = HEADS | LABELS | frozenset(("return", "else", "goto", "do", "break"
 _LONGER = frozenset("|| && == != <= >= << >> ++ -- -> += -= *= /= %= &= |= ^= <<= >>=".split())
 
 
-class Unknown(Exception):
-    """Words that are no expression as they are known here."""
+class Unreadable(Exception):
+    """Raised for a line that the reader cannot parse."""
 
 
 def _tokens(line: Words) -> list[str]:
     """The words of a line that are no spaces, operators whole, a comment together with the operand before it."""
     out: list[str] = []
-    beside = False
+    joins = False                                            # whether the next word may go on with an operator
     for w in line:
         if w.isspace():
-            beside = False
+            joins = False
             continue
-        if beside and out[-1] + w in _LONGER:
+        if joins and out[-1] + w in _LONGER:
             out[-1] += w
         elif w.startswith("/*") and out and out[-1][-1].isalnum():
             out[-1] += f" {w}"
         else:
             out.append(w)
-        beside = not (w[0].isalnum() or w[0] == "_")
+        joins = not (w[0].isalnum() or w[0] == "_")
     return out
 
 
@@ -51,25 +52,25 @@ class _Reader:
         self.at = 0
 
     def next(self, by: int = 0) -> str:
-        """The word that comes."""
+        """Returns the next word, or the one so many after it, without reading it; "" behind the last one."""
         return self.code[self.at + by] if self.at + by < len(self.code) else ""
 
     def take(self, *given: str) -> str:
-        """The word that comes, if it is one of these, which is read."""
+        """Reads the next word if it is one of these; else returns ""."""
         w = self.next()
         self.at += w in given and w != ""
         return w if w in given else ""
 
     def need(self, w: str) -> None:
-        """Reads a word that has to come."""
+        """Reads the next word, which has to be this one."""
         if not self.take(w):
-            raise Unknown(w)
+            raise Unreadable(w)
 
     def parts(self) -> Iterator[Part]:
         """What the line is made of, in order."""
         while self.at < len(self.code):
-            said = self.next().startswith(("/*", "//"))
-            w = self.take("{", "}", "else", *HEADS, *LABELS, "return", "break", "continue", self.next() if said else "")
+            comment = self.next() if self.next().startswith(("/*", "//")) else ""
+            w = self.take("{", "}", "else", *HEADS, *LABELS, "return", "break", "continue", comment)
             if w in HEADS:
                 self.need("(")
                 yield Head(w, tuple(self._loop()) if w == "for" else ((self.value(),),))
@@ -77,7 +78,7 @@ class _Reader:
             elif w in LABELS:
                 yield Head(w, ((self.value(),),) if w == "case" else ())
                 self.need(":")
-            elif said or w in ("{", "}", "else"):
+            elif comment or w in ("{", "}", "else"):
                 yield Head(w)
             elif w:
                 yield Head(w, ((self.value(),),) if self.next() != ";" else ())
@@ -107,9 +108,9 @@ class _Reader:
 
     def _binary(self, least: int) -> Expression:
         x = self._unary()
-        while LEVELS.get(op := self.next(), 0) >= least:
+        while PRECEDENCE.get(op := self.next(), 0) >= least:
             self.at += 1
-            x = Tree(op, (x, self._binary(LEVELS[op] + 1)))
+            x = Tree(op, (x, self._binary(PRECEDENCE[op] + 1)))
         return x
 
     def _unary(self) -> Expression:
@@ -125,22 +126,22 @@ class _Reader:
             return self._postfix(x)
         w = self.next()
         if w[:1] == '"' or not w or not (w[0].isalnum() or w[0] in "_.'") or w in STATEMENTS:
-            raise Unknown(w)
+            raise Unreadable(w)
         self.at += 1
         if w == "sizeof" and self.next() != "(":
-            raise Unknown(w)
+            raise Unreadable(w)
         return self._postfix(w)
 
     def _type(self) -> str:
-        """The type in parentheses that are open, which are read; nothing where they hold something else."""
+        """Reads the type in parentheses that are open; returns "" where they hold something else."""
         end = self.at
         while end < len(self.code) and (is_name(self.code[end]) or self.code[end] == "*"):
             end += 1
-        inside, after = self.code[self.at:end], self.code[end + 1:end + 2]
+        inside, following = self.code[self.at:end], self.code[end + 1:end + 2]
         if not inside or self.code[end:end + 1] != [")"] or not is_name(inside[0]):
             return ""
-        operand = after and (after[0] in ("(", "{") or after[0][0].isalnum() or after[0][0] in "_.")
-        sign = after and after[0] in ("-", "*", "&", "~", "!")
+        operand = following and (following[0] in ("(", "{") or following[0][0].isalnum() or following[0][0] in "_.")
+        sign = following and following[0] in ("-", "*", "&", "~", "!")
         alone = len(inside) == 1 and (operand or sign and _is_type(inside[0]))
         if not (alone or inside[-1] == "*" or len(inside) > 1 and inside[1] != "*"):
             return ""
@@ -208,7 +209,7 @@ class _Reader:
             stars += w if w == "*" else f"{w} "
         name, lengths, after = self.next(), [], ""
         if not is_name(name or " "):
-            raise Unknown(name)
+            raise Unreadable(name)
         self.at += 1
         while self.take("["):
             lengths.append(self.value() if self.next() != "]" else "")
@@ -230,7 +231,7 @@ def read(line: Words) -> tuple[Part, ...] | None:
     """The parts of a line; None where it is something else."""
     try:
         return tuple(_Reader(line).parts())
-    except Unknown:
+    except Unreadable:
         return None
 
 

@@ -39,9 +39,9 @@ def states() -> dict[str, Any]:
     return out
 
 
-def moved(before: dict[str, Any], reader: "Reader") -> list[str]:
-    """The generators that stand elsewhere than before a trace and that the code which ran can have drawn from, by what
-    ``reader`` saw of it: another thread, as of a loader that augments images, may have drawn meanwhile."""
+def drawn_from(before: dict[str, Any], reader: "Reader") -> list[str]:
+    """The generators whose state has changed since ``before`` a trace, and which the traced code can have drawn from as
+    far as ``reader`` saw: another thread, as of a loader that augments images, may have drawn meanwhile."""
     elsewhere = [kind for kind, state in states().items()
                  if (state != before[kind] if kind in before else kind == "numpy.random" and state[-4:] != _FRESH)]
     if len(sys._current_frames()) == 1:

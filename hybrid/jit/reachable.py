@@ -321,10 +321,11 @@ class Reachable(FoundPlaces):
             self._arrays_in(child)
 
     def reaches(self, generator: Any) -> bool:
-        """Whether the code that ran can have drawn from a generator of random numbers: it names it or what leads to
-        it, reads attributes that no name tells of, or calls a library that may draw."""
+        """Whether the code that ran can have drawn from a generator of random numbers: the code names the generator or
+        what leads to it; it reads attributes whose names are made at run time (``every``); or it calls a library that
+        may draw."""
         return (self.every or any(s is generator for s, _ in self._stood)
-                or any(os.path.basename(c.co_filename) == "random.py" or "scipy" in c.co_filename
+                or any(os.path.basename(c.co_filename) == "random.py" or f"{os.sep}scipy{os.sep}" in c.co_filename
                        for c in self._others.values()))
 
     def blocks(self) -> list[Any]:

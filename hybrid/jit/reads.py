@@ -286,7 +286,8 @@ class Reader(Reachable):
         package. The collector knows who holds their code, but not of what ``gc.freeze`` keeps from it."""
         for block in self.blocks():
             for value in attributes(block).values():
-                for fn in value.values() if isinstance(value, dict) else (value,):
+                values = value.values() if isinstance(value, dict) else value
+                for fn in values if isinstance(value, (dict, list, tuple)) else (value,):
                     if isinstance(fn, (FunctionType, MethodType, functools.partial)):
                         self.walk(fn)
         missing = self._without_function()
@@ -295,10 +296,10 @@ class Reader(Reachable):
                 self.walk(fn)
         if missing and gc.get_freeze_count():
             for code in (c for c in self._without_function() if {*c.co_freevars} - {"__class__"}):
-                raise PlainOnly(f"{code.co_filename}:{code.co_firstlineno}: {name or 'this function'} runs "
-                                f"{code.co_name}, and nothing tells the values of its outer variables, since "
-                                f"gc.freeze() was called: such calls run as plain Python. Call it once before "
-                                f"gc.freeze().")
+                name = name or "this function"
+                raise PlainOnly(f"{code.co_filename}:{code.co_firstlineno}: {name} calls {code.co_name}, whose outer "
+                                f"variables cannot be watched after gc.freeze(): such calls run as plain Python. Call "
+                                f"{name} twice before gc.freeze(), so that it is compiled.")
 
     def _without_function(self) -> list[CodeType]:
         """The code that ran and can read variables of the function that it belongs to, which was not found."""

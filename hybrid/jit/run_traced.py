@@ -173,6 +173,6 @@ def run_traced(fn: Callable[..., Any], name: str, trace: Trace, structure: Any, 
         for place, x in assigned.settled_places({*trace.known, *map(id, trace.numbers)}):
             reader.places.setdefault(place.key, place)
             reader.values.setdefault(place.key, x)
-        trace.drew, trace.outside = foreign_rng.moved(drawn, reader) or reader.drew, reader.outside
+        trace.drew, trace.outside = foreign_rng.drawn_from(drawn, reader) or reader.drew, reader.outside
         leaves, out_structure = _taken_apart(result, name, assigned.first_line())
         return [trace.capture(x) if isinstance(x, NDArray) else x for x in leaves], out_structure, reader, changes

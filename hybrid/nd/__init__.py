@@ -17,7 +17,7 @@ from ..base.dtype import as_dtype, or_float32
 from ..autograd.dispatch import invoke
 from ..ops.registry import OPS
 from ..base.errors import DeviceError, ShapeError, TraceError, user_location
-from ..base.other_names import told_on_import as _told
+from ..base.other_names import import_error_with_hint as _with_hint
 from .random_functions import RandomSpace, make, shape_of, symbolic
 from ..base.scope import SCOPE, tracing
 from ..graph.symbol import Symbol as _Symbol
@@ -299,7 +299,7 @@ _DTYPE_NP_TO_MX: dict[Any, int] = {None: -1, **{d.type: code for d, code in dt.C
 _DTYPE_MX_TO_NP = {v: k for k, v in _DTYPE_NP_TO_MX.items()}
 
 
-@_told
+@_with_hint
 def __getattr__(name: str) -> Any:
     """Operators as functions; ``__all__`` for ``from mxnet.ndarray import *``."""
     if name == "__all__":

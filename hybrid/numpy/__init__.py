@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as _np
 
-from ..base.other_names import told_on_import as _told
+from ..base.other_names import import_error_with_hint as _with_hint
 from ..buffers.array import NDArray as _NDArray
 from ..nd import functions as _functions
 from ..ops.elementwise import NP_BINARY as _NP_BINARY
@@ -153,7 +153,7 @@ _MADE: dict[str, Any] = {}
 _SEEN = [-1]
 
 
-@_told
+@_with_hint
 def __getattr__(name: str) -> Any:
     """NumPy's functions: from the registry, else NumPy's own."""
     if name.startswith("__"):

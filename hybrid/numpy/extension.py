@@ -15,7 +15,7 @@ from . import ndarray
 from . import random as _np_random
 from .multiarray import as_value, is_value
 from .random import seed
-from ..base.other_names import told_on_import as _told
+from ..base.other_names import import_error_with_hint as _with_hint
 from ..base.scope import SCOPE
 
 
@@ -77,7 +77,7 @@ def _random() -> ModuleType:
 random = _random()
 
 
-@_told
+@_with_hint
 def __getattr__(name: str) -> Any:
     """Operators as functions."""
     if name.startswith("__"):

@@ -12,7 +12,7 @@ from ..autograd.demands import demand
 from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..base.names import named
-from ..base.other_names import MissingNameError, told_on_import
+from ..base.other_names import MissingNameError, import_error_with_hint
 from ..ops.registry import OPS
 from . import fallback, remembered
 from .composed_further import LINALG
@@ -142,7 +142,7 @@ def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False, *, rtol: Any = Non
                         hint="pinv"))
 
 
-@told_on_import
+@import_error_with_hint
 def __getattr__(name: str) -> Any:
     """NumPy's other functions of matrices."""
     if functions.has("np", f"linalg.{name}"):

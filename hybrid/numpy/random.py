@@ -16,7 +16,7 @@ from ..base import rng as _generator
 from ..buffers.array import NDArray
 from ..base.device import Context
 from ..base.names import named
-from ..base.other_names import MissingNameError, told_on_import
+from ..base.other_names import MissingNameError, import_error_with_hint
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError
@@ -329,7 +329,7 @@ def seed(seed: int, ctx: Any = "all") -> None:  # noqa: A002
     _generator.seed(seed)
 
 
-@told_on_import
+@import_error_with_hint
 def __getattr__(name: str) -> Any:
     """NumPy's other samplers."""
     if name in fallback.GENERATOR:

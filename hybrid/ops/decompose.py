@@ -294,12 +294,13 @@ def _syevd_vjp(g: Node, n: Node, a: Node) -> tuple[Node]:
 
 def _vectors_and_values(xp: Any, arrays: Any, params: Any) -> list[Any]:
     """Eigenvectors as rows, and eigenvalues."""
-    w, v = xp.linalg.eigh(arrays[0], "L" if params[0] else "U")
+    a, odd = _finite(xp, arrays[0], params[0])
+    w, v = xp.linalg.eigh(a, "L" if params[0] else "U")
     u = v.swapaxes(1, 2)
     if not u.size:
         return [u, w]
-    odd = _nan_unless_finite(xp, arrays[0], params[0])
-    u, w = u + odd[:, None, None], w + odd[:, None]
+    if odd is not None:
+        u, w = u + odd[:, None, None], w + odd[:, None]
     length = xp.abs(u)
     # the first of the components that are the largest but for rounding is positive
     first = (length * (1 + 64 * np.finfo(u.dtype).eps) >= length.max(-1, keepdims=True)).argmax(-1)
@@ -307,18 +308,21 @@ def _vectors_and_values(xp: Any, arrays: Any, params: Any) -> list[Any]:
 
 
 def _values_alone(xp: Any, arrays: Any, params: Any) -> Any:
-    return xp.linalg.eigvalsh(arrays[0], "L" if params[0] else "U") + _nan_unless_finite(
-        xp, arrays[0], params[0])[:, None]
+    a, odd = _finite(xp, arrays[0], params[0])
+    w = xp.linalg.eigvalsh(a, "L" if params[0] else "U")
+    return w if odd is None else w + odd[:, None]
 
 
-def _nan_unless_finite(xp: Any, a: Any, lower: bool) -> Any:
-    """0 for each matrix of which one triangle holds finite numbers, else NaN: LAPACK may return numbers for those,
-    too."""
+def _finite(xp: Any, a: Any, lower: bool) -> tuple[Any, Any]:
+    """The matrices, with zeros for those whose triangle that is read holds NaN or infinity: LAPACK raises an error or
+    returns finite numbers for them. And what is added to the results: NaN for those, 0 for others; None where there are
+    none."""
     if xp.isfinite(a).all():
-        return xp.zeros(a.shape[:1], a.dtype)
+        return a, None
     with np.errstate(invalid="ignore"):
         read = xp.tril(a) if lower else xp.triu(a)
-        return (read - read).sum((1, 2))
+        odd = (read - read).sum((1, 2))
+    return xp.where(xp.isnan(odd)[:, None, None], xp.zeros((), a.dtype), a), odd
 
 
 def _vectors_then_values(shapes: Shapes, params: Any) -> list[ir.Box]:

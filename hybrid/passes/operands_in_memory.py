@@ -25,8 +25,8 @@ def why_stored(n: Node, uses: Sequence[Use]) -> str:
 
 
 def is_interleaved(n: Node) -> bool:
-    """Whether a value is a sum of others whose elements are a step apart, with padding between them, as the gradient of
-    a convolution with a stride is."""
+    """Whether a value is a sum of others that were padded and reshaped, which puts their elements a step apart: the
+    gradient of a convolution with a stride."""
     return n.prim == "map" and n.fn == "add" and all(_is_spread(a) or is_interleaved(a) for a in n.args)
 
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 MAX_QUEUE_WAIT = 0.5
 LONG_FIRST = 0.02                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
-# seconds at most for which jobs that nobody waits for stay in the queue since a function's program is traced, which may
-# do their work
+# while a function is being traced, jobs that nobody waits for stay in the queue, at most so many seconds: its program
+# may make them unnecessary
 TRACE_SECONDS = 0.3
-LAST_WAIT = 0.5                        # seconds that the end of this process waits for a program at most
+LAST_WAIT = 0.5                        # seconds at most that the end of this process waits for all programs together
 # compilers run after so many seconds without calls that wait for a program, or ``LONGEST_CALL`` since one was asked for
 SILENCE = 0.1
 # one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
@@ -57,7 +57,8 @@ class Job:
                          "HYBRID_CACHE": str(cache.folder())}}
         # calls that did without the compiled program, what they took, and whether somebody waits for it
         self.calls, self.seconds, self.hurry = 0, 0.0, False
-        self.running = False                                     # whether such a call goes on now
+        self.running = 0                                         # such calls that go on now, in all threads
+        self.called_until = -math.inf                            # the time until which it counts as called, see submit
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
         self.last = False                                        # nobody waits for it: it comes after all others
@@ -86,11 +87,11 @@ class Job:
         self.of_parts = PARTS_SECONDS + steps / STEPS
 
     def wanted(self) -> tuple[bool, bool, bool, bool, bool, float]:
-        """What is compiled first: what somebody waits for, of the rest what may begin; of this, jobs that are
-        ``last`` after others, and programs before those that only join them; then what is called now, what took most
-        time; of what took none, the one that was called most."""
-        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.running,
-                self.seconds + 1e-4 * self.calls)
+        """Its priority, compared with other jobs' from left to right: whether somebody waits for it; whether it may
+        begin; whether it is not ``last``; whether it is no program that only joins others; whether it is being called;
+        the seconds that its calls took, and the number of calls."""
+        called = self.running > 0 or time.monotonic() < self.called_until
+        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, called, self.seconds + 1e-4 * self.calls)
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -127,7 +128,8 @@ class _Compiler:
                 with CALLS.compiling():
                     if self.process is None:
                         self.process = _start()          # takes a while: what is most wanted may be another job then
-                    self.job, self.began = self.queue.take(), time.monotonic()
+                    self.began = time.monotonic()        # before there is a job: other threads read its time
+                    self.job = self.queue.take()
                     if self.job is not None:
                         self.job.end(failed=not self._compile(self.job))
         except Exception:                                    # noqa: BLE001  the caller compiles it, and raises its own
@@ -149,11 +151,12 @@ class _Compiler:
             channel_in.flush()
         return channel_out.readline().strip() == key
 
-    def finish(self) -> None:
-        """Wait for a program that is about to be there: for as long as it took so far, at most ``LAST_WAIT``."""
+    def wait_for_job(self, now: float) -> None:
+        """Wait for a program that is about to be there: from ``now`` on as long as it took until then, at most
+        ``LAST_WAIT``."""
         job = self.job
         if job is not None and (job.hurry or job.calls > 1):
-            job.ended.wait(min(time.monotonic() - self.began, LAST_WAIT))
+            job.ended.wait(now + min(now - self.began, LAST_WAIT) - time.monotonic())
 
     def stop(self) -> None:
         """End the process, with the compilers that it runs."""
@@ -182,19 +185,25 @@ class Queue:
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
         self._closed, self._due = False, math.inf            # due: the time at which a process should start
-        self._traced = 0.0                                   # until when jobs stay, since a program is traced
+        self._traces: dict[int, float] = {}                  # the time until which jobs stay, by the thread that traces
 
     def submit(self, job: Job) -> Job:
-        """Queue a job; the one of the same program that is there already stands for it."""
+        """Queue a job; the one of the same program that is there already stands for it. The first one of a thread that
+        traces is what it traced: other jobs need not stay for it any longer, and it counts as called, as it is about to
+        be, for ``TRACE_SECONDS``."""
         with self._changed:
+            now = time.monotonic()
+            traced = now < self._traces.pop(threading.get_ident(), -math.inf)
+            if traced:
+                self._changed.notify_all()
             known = self._jobs.get(job.name)
             if known is not None and not known.ended.is_set():
                 return known
             job = self._jobs[job.name] = self._aside.pop(job.name, job)
             job.aside = False
             self._waiting.append(job)
-            job.running = time.monotonic() < self._traced
-            self._traced = 0.0
+            if traced:
+                job.called_until = now + TRACE_SECONDS
             self._changed.notify_all()
             if len(self._compilers) < (_most() if len(self._waiting) > 1 else 1):
                 self._start(at_once=False)
@@ -225,7 +234,7 @@ class Queue:
         after ``LONG_FIRST`` seconds."""
         with self._changed:
             if now:
-                self._traced = time.monotonic() + TRACE_SECONDS
+                self._traces[threading.get_ident()] = time.monotonic() + TRACE_SECONDS
             self._due = min(self._due, time.monotonic() + (0.0 if now else LONG_FIRST))
             if not self._compilers and not self._closed:
                 self._start(at_once=True)
@@ -266,7 +275,7 @@ class Queue:
         if any(not j.of_parts and not j.last for j in self._jobs.values() if not j.ended.is_set()):
             for j in self._waiting:
                 j.before = j.seconds
-        stay = time.monotonic() < self._traced
+        stay = any(time.monotonic() < until for until in self._traces.values())
         return any(j.hurry or not stay and j.is_ripe() for j in self._waiting)
 
     def take(self) -> Job | None:
@@ -309,9 +318,11 @@ class Queue:
         return bool(self._compilers)
 
     def end(self) -> None:
-        """This process ends: programs that are about to be there are kept for later ones."""
+        """This process ends: programs that are about to be there are kept for later ones. All are waited for together,
+        so it takes ``LAST_WAIT`` at most, whatever their number."""
+        now = time.monotonic()
         for compiler in list(self._compilers):
-            compiler.finish()
+            compiler.wait_for_job(now)
         self.close()
 
     def close(self) -> None:

@@ -40,13 +40,17 @@ class Calls:
     def without_program(self, job: "Job") -> Iterator[None]:
         """Scope of a call that does without a program."""
         job.count()
-        begin, job.running = time.monotonic(), True
+        begin = time.monotonic()
+        with _lock:
+            job.running += 1
         self.again = begin if job.calls > 1 else self.again
         try:
             with self.running_call(), blas.one_thread() if self.compilers else contextlib.nullcontext():
                 yield
         finally:
-            job.seconds, job.running = job.seconds + self.ended - begin, False
+            with _lock:
+                job.running -= 1
+                job.seconds += time.monotonic() - begin
 
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:

@@ -43,7 +43,8 @@ HY_FN unsigned hy_word_at(hy_shared at) {
 }
 #endif
 
-// Waits until a word is not 0, by which another block says that all it wrote before is there, and makes it 0 again.
+// Waits until a flag is not 0, by which another block says that all it wrote before is there, and makes it 0 again, as
+// the next launch needs it.
 HY_FN void hy_wait_for(unsigned *word) {
     volatile unsigned *state = word;
     while (*state == 0)

@@ -67,8 +67,9 @@ struct Block {
     Warp *warps;
     unsigned threads, live, arrived, generation;
     unsigned first_arrived, first_generation;   // the barrier of a block's first threads
-    unsigned announced, looked;                 // copies and arrivals for mbarriers: how many until now, and until the
-    const uint64_t *looked_for;                 // last search for those of one mbarrier
+    unsigned announced;                         // copies and arrivals for mbarriers until now
+    unsigned looked;                            // those until the last search for one mbarrier's
+    const uint64_t *looked_for;                 // the mbarrier of that search
     int votes, result[2];                       // __syncthreads_count and its kin
     char *dynamic_shared, *static_shared;
     uint3 index;

@@ -145,7 +145,7 @@ HY_FN void hy_slogdet_HY_T(HY_T *out, const HY_T *a, int n) {
 HY_FN void hy_syevd_HY_T(HY_T *out, const HY_T *a, int n, int lower) {
     HY_T *w = out + n * n, *s = w + n, most = 0, odd = 0;
     for (int i = 0; i < n * n; i++) {
-        HY_T x = (i % n <= i / n) == lower ? HY_ABS(a[i]) : 0;
+        HY_T x = (i % n <= i / n) == lower || i % n == i / n ? HY_ABS(a[i]) : 0;
         most = x > most ? x : most;
         odd += x - x;
     }

@@ -100,3 +100,12 @@ def test_fields() -> None:
 def test_own_methods_stay() -> None:
     assert Written(1) == Written(2) and repr(Written(1)) == "written"
     assert isinstance(hash(Written(1)), int)                 # as Python's: a frozen class that compares has one
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+@pytest.mark.parametrize("prefix", ["", "_", "__"])
+def test_fields_whose_names_the_made_init_might_use(frozen: bool, prefix: str) -> None:
+    names = [prefix + n for n in ("self", "put", "set", "MISSING", "missing", "default_last", "make_last", "last")]
+    space = {"__annotations__": dict.fromkeys(names, "list"), names[-1]: field(default_factory=list)}
+    one = dataclass(frozen=frozen)(type("Named", (), space))(*range(7))
+    assert [getattr(one, n) for n in names] == [*range(7), []]

@@ -12,7 +12,7 @@ import pytest
 
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
-from hybrid.codegen.printers.cuda.shares import Way
+from hybrid.codegen.printers.cuda.shares import Division
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
 from .cuda_forms import program
@@ -100,19 +100,19 @@ def test_slices_are_copied_by_warps_of_their_own_where_that_is_no_slower(
         rows: int, columns: int, depth: int, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the model, with fewer instructions for a product, and without spills."""
     import gpu_model  # noqa: PLC0415  beside gpu_sass
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(warpgroup.WIDE, 0))
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Division(warpgroup.WIDE, 0))
     whole = program([product(rows, columns, depth, "bfloat16", layout)])[0]
     times = []
-    for fed in (True, False):
-        if not fed:
-            monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: False)
+    for specialized in (True, False):
+        if not specialized:
+            monkeypatch.setattr(warpgroup, "specializes", lambda division: False)
         text = cuda.print_program(plan(whole).groups, arch="sm_90a")
         (launch,), compiled = text.launches, nvrtc.compile(text.source, "sm_90a")
         r, kernel = compiled.resources[launch.name], text.source.partition(f" {launch.name}(")[2]
         times.append(gpu_model.model(gpu_model.Kernel(
             launch.name, kernel, launch.blocks, launch.threads, r.registers, r.shared + launch.shared,
             r.spill_stores, gpu_sass.sass(compiled.cubin)[launch.name], 0), gpu_model.H100))
-        assert r.spill_stores == 0 and ("hy_cp_async_arrive" in kernel) == fed
+        assert r.spill_stores == 0 and ("hy_cp_async_arrive" in kernel) == specialized
     assert times[0].us <= times[1].us and times[0].main / times[0].products <= times[1].main / times[1].products
 
 

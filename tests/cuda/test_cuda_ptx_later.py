@@ -9,7 +9,7 @@ import pytest
 
 from hybrid.base.device import find_cupy
 from hybrid.codegen.printers.cuda import contraction, warpgroup
-from hybrid.codegen.printers.cuda.shares import Way
+from hybrid.codegen.printers.cuda.shares import Division
 from hybrid.codegen.printers.cuda.target import current
 from hybrid.runtime import cuda
 from hybrid.runtime.cuda import nvrtc
@@ -97,7 +97,7 @@ def hopper(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernels_with_products_of_warpgroups(dtype: str, layout: str, hopper: None,
                                              monkeypatch: pytest.MonkeyPatch) -> None:
     tile = warpgroup.TILES[(LAYOUTS.index(layout) + list(TOLERANCE).index(dtype)) % 4]
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(tile, 0) if current().warpgroups else None)
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Division(tile, 0) if current().warpgroups else None)
     monkeypatch.setitem(FORMS, "product", product(tile.rows + 8, tile.columns, 136, dtype, layout))
     check("product")
 
@@ -105,7 +105,7 @@ def test_kernels_with_products_of_warpgroups(dtype: str, layout: str, hopper: No
 @pytest.mark.parametrize("layout", ["NT", "NN"])
 def test_kernels_whose_slices_are_copied_by_a_warpgroup_of_their_own(layout: str, hopper: None,
                                                                      monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(warpgroup.TILES[3], 0))
-    monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: True)
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Division(warpgroup.TILES[3], 0))
+    monkeypatch.setattr(warpgroup, "specializes", lambda division: True)
     monkeypatch.setitem(FORMS, "product", product(64, 72, 392, "float16", layout))
     check("product")

@@ -2,18 +2,20 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hybrid import ir, runtime
-from hybrid.base.device import array_module, gpu
+from hybrid.base.device import array_module, find_cupy, gpu
 from hybrid.codegen import cuda
-from hybrid.codegen.printers.cuda import mma, shares, warpgroup
+from hybrid.codegen.printers.cuda import grid, mma, shares, warpgroup
 from hybrid.passes.pipeline import plan
-from hybrid.runtime.cuda.emulator import EmulatorDriver
+from hybrid.runtime.cuda.emulator import EmulatorDriver, EmulatorError
 from hybrid.runtime.cuda.program import CudaProgram
+from hybrid.runtime.cuda.sources import device_headers
 
 from .cuda_forms import Form, normal, program
 from .cuda_tools import host, orders, run_program
@@ -50,7 +52,7 @@ def printed(form: Form, processors: int = 3, arch: str = "sm_80") -> cuda.CudaTe
     (32, 64, 200, 1, "sm_80"),          # two tiles, each of three blocks' parts
     (40, 110, 61, 1, "sm_80"),          # eight tiles, of which six shares have one or two parts; edges
     (100, 60, 90, 2, "sm_80"),          # sixteen tiles of a batch: ten in shares, six of a block each
-    (70, 60, 90, 3, "sm_80"),           # eighteen tiles: whole turns
+    (70, 60, 90, 3, "sm_80"),           # eighteen tiles: whole waves
     (60, 190, 200, 1, "sm_90a"),        # three tiles of warpgroups
     (130, 150, 100, 1, "sm_90a")])      # nine of them
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -90,6 +92,34 @@ def test_no_race(monkeypatch: pytest.MonkeyPatch) -> None:
     check([product(40, 110, 61)])
 
 
+@pytest.mark.parametrize(("method", "statement"), [
+    ("_wait_and_add", "  if (threadIdx.x == 0) hy_wait_for((unsigned *)tickets + 1 + other);"),
+    ("_publish", "__syncthreads();"), ("_wait_and_add", "  __syncthreads();")])
+@pytest.mark.skipif(find_cupy() is not None, reason="there is a GPU, which runs the kernels themselves")
+def test_nothing_is_too_much(method: str, statement: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a wait or barrier around a flag the emulator's watcher tells of a race, or numbers are wrong."""
+    real = getattr(grid.Grid, method)
+
+    def without(self: grid.Grid, share: str) -> list[str]:
+        lines = real(self, share)
+        lines.remove(statement)
+        return lines
+    monkeypatch.setattr(grid.Grid, method, without)
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    monkeypatch.setenv("HYBRID_EMU_BLOCKS", "6")
+    with pytest.raises((EmulatorError, AssertionError), match="race|Mismatched"):
+        check([product(32, 64, 200)])
+
+
+def test_a_fence_is_before_the_flag() -> None:
+    """The emulator's memory is in order, so that it cannot tell of a fence that is not there: the text is looked at."""
+    source = printed(product(32, 64, 200)).source
+    assert re.search(r"__syncthreads\(\);\s+if \(threadIdx.x == 0\) \{\s+__threadfence\(\);\s+"
+                     r"\(\(volatile unsigned \*\)tickets\)\[1 \+ ", source)
+    assert re.search(r"while \(\*state == 0\)[^}]*?__threadfence\(\);\s+\*state = 0;",
+                     device_headers()["hybrid_tiles.cuh"])
+
+
 def test_the_next_call_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Working memory that is kept has numbers and words of 0 again; products one after the other share them."""
     x, w, v = (ir.input(i, s, "float32") for i, s in enumerate([(64, 120), (120, 64), (64, 120)]))
@@ -110,7 +140,7 @@ def test_the_next_call_counts_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn and a little of an H100 are shared; whole turns, short depths and small gains are not, with the reason in
+    """A wave and a little of an H100 are shared; whole waves, short depths and small gains are not, with the reason in
     the report; neither is anything without the number of processors."""
     monkeypatch.undo()
 
@@ -121,8 +151,8 @@ def test_where_they_pay(monkeypatch: pytest.MonkeyPatch) -> None:
         cuda.print_program(planned.groups, arch="sm_90a", processors=processors)
         return planned.groups[0].kernels[0]
     assert kernel(14 * 128, 10 * 128, 4096).form == shares.FORM
-    for given, why in (((12 * 128, 11 * 128, 4096), "whole turns of 132 blocks"),
-                       ((16 * 128, 16 * 128, 4096), "to add up the sums"),
+    for given, why in (((12 * 128, 11 * 128, 4096), "whole waves of 132 blocks"),
+                       ((16 * 128, 16 * 128, 4096), "sharing would take"),
                        ((14 * 128, 10 * 128, 128), "is short"),
                        ((14 * 128, 10 * 128, 4096, 0), "no cooperative launches")):
         k = kernel(*given)

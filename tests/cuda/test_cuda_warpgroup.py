@@ -12,7 +12,7 @@ from hybrid.base.device import find_cupy
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction, warpgroup
 from hybrid.codegen.printers.cuda.product import Product
-from hybrid.codegen.printers.cuda.shares import Way
+from hybrid.codegen.printers.cuda.shares import Division
 from hybrid.codegen.printers.cuda.stages import Tile
 from hybrid.codegen.printers.cuda.target import current
 from hybrid.passes.pipeline import plan
@@ -38,7 +38,7 @@ def hopper(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def take(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
     """Every product takes a tile, where it is printed for a GPU that has them."""
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Way(tile, 0) if current().warpgroups else None)
+    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Division(tile, 0) if current().warpgroups else None)
 
 
 def text_of(form: Form) -> str:
@@ -68,9 +68,9 @@ def test_wide_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) ->
     check([form])
 
 
-def fed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Slices of every tile are copied by a warpgroup of their own."""
-    monkeypatch.setattr(warpgroup, "takes_feeders", lambda way: True)
+def specialized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slices of every tile are copied by a producer warpgroup."""
+    monkeypatch.setattr(warpgroup, "specializes", lambda division: True)
 
 
 @pytest.mark.parametrize("tile, layout, dtype", [
@@ -78,7 +78,7 @@ def fed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_slices_copied_by_a_warpgroup_of_their_own(tile: int, layout: str, dtype: str,
                                                    monkeypatch: pytest.MonkeyPatch) -> None:
     """More slices than lie in shared memory at once, whole and at the edges."""
-    fed(monkeypatch)
+    specialized(monkeypatch)
     take(monkeypatch, warpgroup.TILES[tile])
     form = product(72, warpgroup.TILES[tile].columns, 328, dtype, layout)
     assert "hy_cp_async_arrive" in text_of(form).partition("__global__")[2]
@@ -88,7 +88,7 @@ def test_slices_copied_by_a_warpgroup_of_their_own(tile: int, layout: str, dtype
 @pytest.mark.parametrize("apart", [False, True])
 def test_parts_of_the_depth_whose_slices_are_copied(apart: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second launch adds the parts' sums, or the block that is last."""
-    fed(monkeypatch)
+    specialized(monkeypatch)
     monkeypatch.setattr(EmulatorDriver, "processors", 0 if apart else 132)
     form = Form(lambda x, w: ir.map("relu", ir.dot(x, w, ((0,), (0,)))),
                 [normal(520, 24, dtype="float16"), normal(520, 40, dtype="float16")], tol=2e-2)
@@ -116,7 +116,7 @@ static bool stays(int number) { return atoi(getenv("REMOVED")) != number; }
 def test_nothing_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wait, arrival and fence of blocks whose slices are copied by a warpgroup of their own is needed: the
     emulator or its watcher tells of the kernel without it, in one of two orders of threads."""
-    fed(monkeypatch)
+    specialized(monkeypatch)
     monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
     monkeypatch.setenv("HYBRID_TEST_ARCHS", "none")
     form = product(64, 64, 328, "float16")

@@ -79,6 +79,22 @@ static void g2(long *to, long unread) {
   to[0] = 1;
 }
 """
+# second names of values of which a part changes; g1 is one of a pointer, which stays as it is
+PARTS = """
+static void g(long *to, hy_t a, hy_v b) {
+  hy_t a1 = a;
+  a.x = 1;
+  hy_t a2 = a;
+  a2.y[1]++;
+  hy_v b1 = b;
+  b[0] = 2;
+  f(a1, a2, b1);
+}
+static void h(long *to) {
+  long *g1 = to;
+  g1[0] = 1;
+}
+"""
 
 
 # of the first function two parameters go, one after the other: the second one is read by a call alone
@@ -114,6 +130,16 @@ def simplified(text: str) -> str:
 
 def test_what_is_left_out() -> None:
     assert simplified(WORDS) == SIMPLE
+
+
+def test_second_names_of_what_changes_stay() -> None:
+    assert simplified(PARTS) == PARTS.replace("  long *g1 = to;\n", "").replace("g1[0]", "to[0]")
+
+
+def test_arguments_go_in_lengths_of_arrays_too() -> None:
+    call = "  float a[g(n, n)];\n  h(a);\n"
+    text = "\nstatic long g(long n, long none) {\n  return n;\n}\nstatic void f(long n) {\n" + call + "}\n"
+    assert simplified(text) == text.replace("long n, long none", "long n").replace("g(n, n)", "g(n)")
 
 
 def test_parameters_go_one_after_the_other() -> None:

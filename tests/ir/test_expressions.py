@@ -64,6 +64,9 @@ a * 1l - 0; -> a;
 n * 4l; -> n * 4;
 (n + 1) * 4l; -> (n + 1) * 4;
 k * 4l; -> k * 4l;
+n * total; -> n * total;
+n * 2147483648l; -> n * 2147483648l;
+float a[4 * 1]; -> float a[4];
 n % 1; -> 0;
 f(a) % 1; -> f(a) % 1;
 0 * n + a; -> a;
@@ -95,6 +98,13 @@ def test_a_call_with_other_arguments() -> None:
     part, = read(words("y = f(a, g(b, c)) + f(d, e);")) or ()
     changed = rebuilt(part, lambda x: Tree("call", x.args[:2]) if isinstance(x, Tree) and x.op == "call" else x)
     assert text_of([changed]) == "y = f(a) + f(d);"
+
+
+def test_what_is_changed_are_expressions_alone() -> None:
+    """Those in the lengths of an array, too; no types and names of members."""
+    parts = read(words("float a[f(a, b)][a]; s.a = (a)b + p->a; struct t c = {.a = a};")) or ()
+    assert text_of(rebuilt(p, lambda x: "d" if x == "a" else x) for p in parts) == (
+        "float a[f(d, b)][d]; s.a = (a)b + p->a; struct t c = {.a = d};")
 
 
 def test_what_is_declared() -> None:

@@ -37,5 +37,5 @@ def test_functions_of_layers_are_found(recwarn):
 
 def test_where_functions_are_not_found_code_runs_as_plain_python(monkeypatch):
     monkeypatch.setattr(Reader, "blocks", lambda self: [])
-    with pytest.warns(UserWarning, match=r"gc\.freeze\(\) was called: such calls run as plain Python"):
+    with pytest.warns(UserWarning, match=r"watched after gc\.freeze\(\): such calls run as plain"):
         assert _numbers() == [2, 7]

@@ -1,7 +1,10 @@
 """Jobs of the queue of programs to be compiled, where no process works on them."""
 from __future__ import annotations
 
+import threading
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -57,7 +60,7 @@ def test_other_jobs_stay_while_a_program_is_traced(monkeypatch: pytest.MonkeyPat
     assert queue.take() is one
     one = job("b")
     queue.expect()
-    one.seconds, one.running = 1.0, False
+    one.seconds, one.called_until = 1.0, 0.0
     other = job("c")                                             # its call goes on
     assert (queue.take(), queue.take()) == (other, one)
     one = job("d")
@@ -79,5 +82,98 @@ def test_the_end_waits_for_a_program_that_was_called_again(calls: int, waits: bo
     assert (time.monotonic() - begin >= 0.1) == waits and queue._closed
     compiler.job.end(failed=False)
     begin = time.monotonic()
-    compiler.finish()                                            # it is there
+    compiler.wait_for_job(begin)                                 # it is there
     assert time.monotonic() - begin < 0.1
+
+
+def test_the_end_waits_for_all_programs_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = background.Queue()
+    waits: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waits.append(seconds)
+        time.sleep(max(seconds, 0.0))
+    for name in "abc":
+        compiler = background._Compiler(queue, at_once=False)
+        compiler.job, compiler.began = background.Job(name, lambda: (None, ""), frozenset()), -1000.0
+        compiler.job.calls = 2
+        monkeypatch.setattr(compiler.job.ended, "wait", wait)
+        queue._compilers.append(compiler)
+    queue.end()
+    assert len(waits) == 3 and sum(max(w, 0.0) for w in waits) <= background.LAST_WAIT
+
+
+def test_a_job_that_a_process_works_on_never_has_the_time_of_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the process, in another thread, waits as long as it took."""
+    ages: list[float] = []
+
+    class Compiler(background._Compiler):
+        """Notes for how long a job, once it is there, seems to be compiled."""
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "job" and value is not None:
+                ages.append(time.monotonic() - self.began)
+
+        def _compile(self, job: background.Job) -> bool:
+            self.queue.close()
+            return True
+
+    queue = background.Queue()
+    monkeypatch.setattr(queue, "_start", lambda at_once: None)
+    job = queue.submit(background.Job("a", lambda: (None, ""), frozenset()))
+    queue.hurry(job)
+    compiler = Compiler(queue, at_once=False)
+    queue._compilers.append(compiler)
+    monkeypatch.setattr(compiler, "process", SimpleNamespace(pid=None))
+    monkeypatch.setattr(compiler, "stop", lambda: None)
+    compiler.run()
+    assert len(ages) == 1 and ages[0] < 60
+
+
+def test_a_traced_program_that_is_never_called_is_not_called_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = background.Queue()
+    monkeypatch.setattr(queue, "_start", lambda at_once: None)
+    monkeypatch.setattr(background, "TRACE_SECONDS", 0.05)
+    jobs = []
+    for name in "ab":
+        if name == "a":
+            queue.expect()
+        jobs.append(queue.submit(background.Job(name, lambda: (None, ""), frozenset())))
+        jobs[-1].calls = 2
+    jobs[1].seconds = 1.0
+    time.sleep(0.06)
+    assert max(jobs, key=background.Job.wanted) is jobs[1]
+
+
+def test_a_job_is_called_until_the_last_of_its_calls_ends() -> None:
+    one, other = (background.Job(name, lambda: (None, ""), frozenset()) for name in "ab")
+    one.count(2)
+    other.count(30)
+    first, second = (background.CALLS.without_program(one) for _ in range(2))
+    with second:
+        with first:
+            pass
+        one.seconds = 0.0
+        assert max(one, other, key=background.Job.wanted) is one
+    assert one.running == 0
+
+
+def test_jobs_stay_until_the_thread_that_traces_has_its_program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread's jobs say nothing of it; one of the same program, which was there already, does."""
+    queue = background.Queue()
+    monkeypatch.setattr(queue, "_start", lambda at_once: None)
+    monkeypatch.setattr(background, "TRACE_SECONDS", 1000.0)
+
+    def job(name: str) -> background.Job:
+        made = background.Job(name, lambda: (None, ""), frozenset())
+        made.calls = 2
+        return made
+    one = queue.submit(job("a"))
+    queue.expect()
+    thread = threading.Thread(target=lambda: queue.submit(job("b")))
+    thread.start()
+    thread.join()
+    assert queue.take() is None
+    assert queue.submit(job("a")) is one
+    assert queue.take() is not None

@@ -52,8 +52,8 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
     p = Product(k, name, columns_first(k))
     if not takes_mma(p):
         return _tiles(p)
-    way = pick_warpgroup(p)
-    return print_warpgroup(p, way) if way is not None else print_mma(p)
+    division = pick_warpgroup(p)
+    return print_warpgroup(p, division) if division is not None else print_mma(p)
 
 
 def takes_statistics(k: Kernel) -> bool:
@@ -64,10 +64,10 @@ def takes_statistics(k: Kernel) -> bool:
     p = Product(k, "", columns_first(k))
     if p.batch != 1 or not takes_mma(p) or min(p.rows, p.columns) <= FEW or p.rows % 16:
         return False
-    way = pick_warpgroup(p) or pick(p)
+    division = pick_warpgroup(p) or pick(p)
     steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in (*p.m.rows, *p.m.columns)]
-    grid = Grid(p, way, LINE // p.dot.dtype.itemsize)
-    return (grid.in_registers and way.tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
+    grid = Grid(p, division, LINE // p.dot.dtype.itemsize)
+    return (grid.in_registers and division.tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
             and all(v.extent == 1 or step == after for v, step, after in zip(
                 (*p.m.rows, *p.m.columns), steps, _row_major((*p.m.rows, *p.m.columns)))))
 

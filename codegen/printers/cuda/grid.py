@@ -2,9 +2,9 @@
 from __future__ import annotations
 
 from .epilogue import epilogue
-from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, function
+from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, function, indented
 from .product import Product, share_depth
-from .shares import FORM, PORT, ROUND_TRIP, Way
+from .shares import FORM, PORT, ROUND_TRIP, Division
 from .target import current
 
 # clocks that the last block of a tile may take to add up the parts (a launch of their own takes 1.7 us)
@@ -13,25 +13,30 @@ SUMMED_TOGETHER = 2             # parts whose loads are under way together
 
 
 class Grid:
-    """How blocks share a product: tiles of the result, and parts of the depth, ``deep`` a round; or equal shares of all
-    rounds. ``trip``: rounds of a block's part, as text; ``last_adds``: parts are added up by the last block of a tile;
-    ``in_registers``: by whichever block of this launch, which has the whole sums then. others: a block's threads that
-    multiply nothing; they come last, and end before its sums are finished."""
+    """How blocks share a product: tiles of the result, and parts of the depth; or equal shares of all k-iterations,
+    each ``deep`` elements of the depth. ``trip``: k-iterations of a block's part, as text; ``last_adds``: parts are
+    added up by the last block of a tile; ``in_registers``: some block of this launch holds the whole sums in registers
+    (else a second launch adds the parts). producers: a block's threads that only copy slices; they come last, and end
+    before its sums are finished.
+
+    Tickets, and the flags by which blocks say that their sums are stored, are 0 when a launch begins, and each launch
+    sets them to 0 again. A kernel that fails does not, but after it CUDA's context and its memory cannot be used.
+    """
     in_registers: bool
     last_adds: bool
 
-    def __init__(self, p: Product, way: Way, deep: int, others: int = 0):
-        tile = way.tile
-        self.threads = tile.threads + others
-        self.sync = f"hy_sync<{tile.threads}>();" if others else "__syncthreads();"
-        self.p, self.tile, self.deep, self.shares, self.why = p, tile, deep, way.shares, way.why
+    def __init__(self, p: Product, division: Division, deep: int, producers: int = 0):
+        tile = division.tile
+        self.threads = tile.threads + producers
+        self.sync = f"hy_sync<{tile.threads}>();" if producers else "__syncthreads();"
+        self.p, self.tile, self.deep, self.shares, self.why = p, tile, deep, division.shares, division.why
         self.across = -(-p.columns // tile.columns)
         self.count = -(-p.rows // tile.rows) * self.across     # of a matrix
         tiles = p.batch * self.count
         self._divide(tiles, 1 if self.shares else share_depth(tiles, p.depth, 256))
         if p.k.sides and not self.in_registers:                # a second launch has no statistics
             self._divide(tiles, 1)
-        self.trip = "rounds" if self.shares else str(self.rounds)
+        self.trip = "rounds" if self.shares else str(self.iterations)
         self.part = None if self.in_registers else f"({p.kind})part"
         if self.shares:
             self.blocks = self.shares.blocks + tiles - self.shares.tiles
@@ -41,18 +46,19 @@ class Grid:
         p, tile, deep = self.p, self.tile, self.deep
         self.step = -(-p.depth // (parts * deep)) * deep
         self.parts = -(-p.depth // self.step)
-        self.rounds, self.blocks = self.step // deep, tiles * self.parts
+        self.iterations, self.blocks = self.step // deep, tiles * self.parts
+        # in clocks; the blocks that add are few, so that each reads at the rate of its own port to the L2
         adding = -(-self.parts // SUMMED_TOGETHER) * ROUND_TRIP + self.parts * tile.rows * tile.columns * 4 / PORT
         self.last_adds = self.parts > 1 and current().processors > 0 and adding <= MOST_ADDING
         self.in_registers = self.parts == 1 or self.last_adds
 
-    def _head(self) -> list[str]:
-        """What a block is for, and its sums."""
+    def _block_header(self) -> list[str]:
+        """Statements that find a block's tile and part, and declare its sums."""
         return [f"const unsigned part = blockIdx.x % {self.parts}u, tile = blockIdx.x / {self.parts}u;",
-                *self._place(f"({self.p.kind})part * {self.step}", str(self.step))]
+                *self._tile_header(f"({self.p.kind})part * {self.step}", str(self.step))]
 
-    def _place(self, low: str, step: str) -> list[str]:
-        """Where a tile lies, which part of the depth is summed, and the sums."""
+    def _tile_header(self, low: str, step: str) -> list[str]:
+        """Statements that find where ``tile`` lies and which part of the depth is summed, and declare the sums."""
         p, tile, kind = self.p, self.tile, self.p.kind
         return [f"const {kind} u = ({kind})(tile / {self.count}u);",
                 f"const {kind} r0 = ({kind})(tile % {self.count}u / {self.across}u) * {tile.rows}, "
@@ -65,34 +71,37 @@ class Grid:
     def _added(self) -> list[str]:
         """Each block of a tile leaves its sums in working memory and takes a ticket. The one with the last ticket adds
         up the sums of all, in the order of the parts, whichever block it is; the others end."""
-        return [*self._left("blockIdx.x", True), self.sync, "if (threadIdx.x == 0) {",
+        return [*self._store_sums("blockIdx.x", True), self.sync, "if (threadIdx.x == 0) {",
                 f"  unsigned *ticket = (unsigned *)tickets + blockIdx.x / {self.parts}u;", "  __threadfence();",
                 "  const unsigned before = atomicAdd(ticket, 1u);", "  __threadfence();",
                 f"  if (before == {self.parts - 1}) *ticket = 0;",
                 "  *(unsigned *)tile_memory = before;", "}", self.sync,
                 f"if (*(unsigned *)tile_memory != {self.parts - 1}) return;", f"#pragma unroll {SUMMED_TOGETHER}",
                 f"for (int from = 0; from < {self.parts}; from++) {{",
-                *_indented(self._more(f"(blockIdx.x / {self.parts}u * {self.parts} + from)")), "}"]
+                *indented(self._add_sums_of(f"(blockIdx.x / {self.parts}u * {self.parts} + from)")), "}"]
 
-    def _each(self) -> list[str]:
+    def _each_fragment(self) -> list[str]:
+        """The begin of a loop over the four-element pieces of a thread's sums."""
         return ["#pragma unroll", f"for (int n = 0; n < {self.tile.mi * self.tile.ni}; n++) {{",
                 f"  const int i = n / {self.tile.ni}, j = n % {self.tile.ni};"]
 
-    def _where(self, number: str) -> str:
-        """Where the sums of a block's part lie in working memory."""
+    def _own_sums(self, number: str) -> str:
+        """Declares where in working memory a thread's sums of block ``number`` lie."""
         return (f"hy_sums *own = (hy_sums *)scratch + (size_t){number} * "
                 f"{self.tile.mi * self.tile.ni * self.tile.threads} + threadIdx.x;")
 
-    def _left(self, number: str, anew: bool) -> list[str]:
-        """A thread's sums go to working memory. anew: and are nothing then, to which all parts are added."""
-        clear = ", acc[i][j][w] = -0.0f" if anew else ""
-        return ["{", f"  {self._where(number)}", *_indented(self._each()), "    hy_sums v;", "    #pragma unroll",
-                f"    for (int w = 0; w < 4; w++) v.x[w] = acc[i][j][w]{clear};",
+    def _store_sums(self, number: str, clear: bool) -> list[str]:
+        """Stores a thread's sums as those of block ``number``. clear: then sets them to -0.0 (to which x adds up to x,
+        also if x is -0.0), so that all parts, its own too, are added in order."""
+        cleared = ", acc[i][j][w] = -0.0f" if clear else ""
+        return ["{", f"  {self._own_sums(number)}", *indented(self._each_fragment()), "    hy_sums v;",
+                "    #pragma unroll",
+                f"    for (int w = 0; w < 4; w++) v.x[w] = acc[i][j][w]{cleared};",
                 f"    own[n * {self.tile.threads}] = v;", "  }", "}"]
 
-    def _more(self, number: str) -> list[str]:
-        """A thread's sums of another block's part are added to its own."""
-        return [self._where(number), *self._each(), f"  const hy_sums v = own[n * {self.tile.threads}];",
+    def _add_sums_of(self, number: str) -> list[str]:
+        """Adds the sums that block ``number`` stored to a thread's own."""
+        return [self._own_sums(number), *self._each_fragment(), f"  const hy_sums v = own[n * {self.tile.threads}];",
                 "  #pragma unroll", "  for (int w = 0; w < 4; w++) acc[i][j][w] += v.x[w];", "}"]
 
     # ---- equal shares
@@ -100,40 +109,41 @@ class Grid:
         """A block takes the next number, which says what its share is, and goes through the share's tiles."""
         s = self.shares
         assert s is not None
+        finished = epilogue(self.p, self.tile, mixed, None)
         first, last = f"{s.blocks - 1} - number", f"{s.blocks} - number"
-        whole = f"(number - {s.blocks}u + {s.tiles}u) * {s.rounds}"
+        whole = f"(number - {s.blocks}u + {s.tiles}u) * {s.iterations}"
         return ["if (threadIdx.x == 0) {", "  const unsigned before = atomicAdd((unsigned *)tickets, 1u);",
                 "  __threadfence();", f"  if (before == {self.blocks - 1}) *(unsigned *)tickets = 0;",
                 "  *(unsigned *)tile_memory = before;", "}", "__syncthreads();",
                 "const unsigned number = *(unsigned *)tile_memory;",
                 f"unsigned from = number < {s.blocks} ? {s.begin(first)} : {whole};",
-                f"const unsigned to = number < {s.blocks} ? {s.begin(last)} : from + {s.rounds};",
+                f"const unsigned to = number < {s.blocks} ? {s.begin(last)} : from + {s.iterations};",
                 "#pragma unroll 1", "while (from < to) {", "  __syncthreads();",
-                f"  const unsigned tile = from / {s.rounds}u, first = from % {s.rounds}u;",
-                f"  const int rounds = min({s.rounds}u - first, to - from);",
-                *_indented([*self._place(f"({self.p.kind})first * {self.deep}", f"rounds * {self.deep}"), *sums,
+                f"  const unsigned tile = from / {s.iterations}u, first = from % {s.iterations}u;",
+                f"  const int rounds = min({s.iterations}u - first, to - from);",
+                *indented([*self._tile_header(f"({self.p.kind})first * {self.deep}", f"rounds * {self.deep}"), *sums,
                             "hy_wait<0>();", "if (first) {",
-                            *_indented(self._hands_on(f"({first})")), "} else {",
-                            *_indented([*self._waits(f"({first})"), *epilogue(self.p, self.tile, mixed, None)]), "}"]),
+                            *indented(self._publish(f"({first})")), "} else {",
+                            *indented([*self._wait_and_add(f"({first})"), *finished]), "}"]),
                 "  from += rounds;", "}"]
 
-    def _hands_on(self, share: str) -> list[str]:
-        """A block leaves the sums of its first tile to the block that finishes it."""
-        return [*self._left(share, False), "__syncthreads();", "if (threadIdx.x == 0) {", "  __threadfence();",
+    def _publish(self, share: str) -> list[str]:
+        """Stores the sums of a share's first tile, and sets the flag for which the block that finishes it waits."""
+        return [*self._store_sums(share, False), "__syncthreads();", "if (threadIdx.x == 0) {", "  __threadfence();",
                 f"  ((volatile unsigned *)tickets)[1 + {share}] = 1;", "}"]
 
-    def _waits(self, share: str) -> list[str]:
-        """The block that has a tile's first rounds adds the sums of the shares behind its own."""
+    def _wait_and_add(self, share: str) -> list[str]:
+        """Adds the sums of the shares behind a block's own, which has the tile's first k-iterations."""
         s = self.shares
         assert s is not None
-        return [f"for (unsigned other = {share} + 1, done = to; done < (tile + 1) * {s.rounds}u; "
+        return [f"for (unsigned other = {share} + 1, done = to; done < (tile + 1) * {s.iterations}u; "
                 f"other++, done = {s.begin('other')}) {{",
                 "  if (threadIdx.x == 0) hy_wait_for((unsigned *)tickets + 1 + other);",
-                "  __syncthreads();", *_indented(self._more("other")), "}"]
+                "  __syncthreads();", *indented(self._add_sums_of("other")), "}"]
 
     def printed(self, sums: list[str], mixed: bool, shared: int) -> PrintedCuda:
-        """The kernel. sums: statements that add up the products of a block's rounds; mixed: as of ``epilogue``; shared:
-        bytes of dynamic shared memory."""
+        """The kernel. sums: statements that add up the products of a block's k-iterations; mixed: as of ``epilogue``;
+        shared: bytes of dynamic shared memory."""
         p, tile = self.p, self.tile
         if self.shares:
             p.k.form = FORM
@@ -145,7 +155,7 @@ class Grid:
         if self.shares or self.last_adds:
             body.append("typedef hy_pack<float, 4> hy_sums;")
         body += self._shared(sums, mixed) if self.shares else [
-            *self._head(), *sums, "hy_wait<0>();", *(self._added() if self.last_adds else []),
+            *self._block_header(), *sums, "hy_wait<0>();", *(self._added() if self.last_adds else []),
             *epilogue(p, tile, mixed, self.part)]
         if not self.shares and not self.last_adds:
             return p.printed(body, self.blocks, self.threads, self.parts, shared)
@@ -154,7 +164,3 @@ class Grid:
                        (self.blocks, self.blocks // self.parts))
         return PrintedCuda(text, [Launch(p.name, self.blocks, self.threads, [*p.args, SCRATCH, TICKETS], shared)],
                            4 * left * tile.rows * tile.columns, words)
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return ["  " + s for s in lines]

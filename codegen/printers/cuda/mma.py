@@ -14,7 +14,7 @@ from hybrid.base.dtype import is_half
 from .grid import Grid
 from .pieces import PrintedCuda
 from .product import Product
-from .shares import Way, best_way
+from .shares import Division, best_division
 from .stages import LINE, STAGES, Slices, Tile, copies_whole
 from .target import current
 
@@ -47,34 +47,34 @@ def work(p: Product, t: Tile, faster: float = 1) -> float:
     return t.rows * t.columns / speed + (1 if halves else 2) * (t.rows + t.columns) / 32
 
 
-def pick(p: Product) -> Way:
-    """The way that finishes first. Elements that are computed on the way take registers: then tiles have fewer."""
+def pick(p: Product) -> Division:
+    """The division that finishes first. Elements that are computed on the way take registers: then tiles have fewer."""
     most = [128 if p.operand(x).address is not None or copies_whole(p, x, 16 // p.dot.dtype.itemsize)[1] else 64
             for x in "ab"]
-    return best_way(p, (t for t in TILES if t.rows <= most[0] and t.columns <= most[1]),
+    return best_division(p, (t for t in TILES if t.rows <= most[0] and t.columns <= most[1]),
                     LINE // p.dot.dtype.itemsize, lambda t: work(p, t))
 
 
 def best_cost(p: Product) -> float:
-    """Time of the way that finishes first."""
+    """Time of the division that finishes first."""
     return pick(p).cost
 
 
 def print_mma(p: Product) -> PrintedCuda:
-    """A block's part of the depth goes through its stages; each round waits for one slice and begins another."""
-    way = pick(p)
-    tile = way.tile
+    """A block's part of the depth goes through its stages; each k-iteration waits for one slice and begins another."""
+    division = pick(p)
+    tile = division.tile
     a, b = Slices(p, "a", tile), Slices(p, "b", tile)
     b.offset = a.bytes
     stage, deep, kind = a.bytes + b.bytes, a.deep, p.kind
-    grid = Grid(p, way, deep)
+    grid = Grid(p, division, deep)
     # a loop that is unrolled whole lets ptxas load for the epilogue before it, until registers do not suffice
-    turns = STAGES if a.copied and b.copied and grid.rounds > STAGES else 1
+    unrolled = STAGES if a.copied and b.copied and grid.iterations > STAGES else 1
     body = ["const hy_shared base = hy_shared_of(tile_memory);",
             *a.declare("base"), *b.declare(f"base + {a.bytes}"), *origins(a), *_columns_origins(b),
             "#pragma unroll", f"for (int ahead = 0; ahead < {STAGES - 1}; ahead++) {{",
             *bring(a, b, f"ahead * {stage}", f"low + ahead * {deep}", True), "}",
-            f"#pragma unroll {turns}", f"for (int round = 0; round < {grid.trip}; round++) {{",
+            f"#pragma unroll {unrolled}", f"for (int round = 0; round < {grid.trip}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {kind} next = low + (round + {STAGES - 1}) * {deep};",

@@ -305,3 +305,8 @@ def joined(prefix: str, vs: Sequence[Var], lane: Var) -> tuple[Var, Ix]:
         total *= v.extent
     q = Var(prefix, total // lane.extent)
     return q, var(q) * lane.extent + var(lane)
+
+
+def indented(lines: Iterable[str]) -> list[str]:
+    """Lines of a block of statements."""
+    return ["  " + s for s in lines]

@@ -78,7 +78,7 @@ class Slices:
         return self.side == "b" and self.by_depth
 
     # ---- where elements lie
-    def turned(self, s: str, d: str) -> str:
+    def swizzle(self, s: str, d: str) -> str:
         """What the number of a 16-byte piece is mixed with at a line, so that pieces of neighbouring lines lie in
         different banks."""
         if self.by_depth:
@@ -90,7 +90,7 @@ class Slices:
         if not self.by_depth and self.item == 4:
             return f"({d}) * {self.line} + ({s}) * 4"
         line, at = (s, d) if self.by_depth else (d, s)
-        return (f"({line}) * {self.line} + ((({at}) / {self.each} ^ {self.turned(s, d)}) * {CHUNK}) + "
+        return (f"({line}) * {self.line} + ((({at}) / {self.each} ^ {self.swizzle(s, d)}) * {CHUNK}) + "
                 f"({at}) % {self.each} * {self.item}")
 
     # ---- how they come there
@@ -104,7 +104,8 @@ class Slices:
         t = f"((int)threadIdx.x - {self.first})" if self.first else "(int)threadIdx.x"
         out = ([f"const int {x}_s = {t} / {across}, {x}_d = {t} % {across} * {self.each};"] if self.by_depth else
                [f"const int {x}_s = {t} % {across} * {self.each}, {x}_d = {t} / {across};"])
-        out += [f"const hy_shared {self._to(i)} = {base} + ({self._first_place(i)});" for i in range(self._turns())]
+        out += [f"const hy_shared {self._to(i)} = {base} + ({self._first_place(i)});"
+                for i in range(self._swizzle_period())]
         out += [f"hy_chunk {x}_chunk[{self.copies}];",
                 f"const {T} *{x}_from[{self._pointers()}];", *self._inside(),
                 *(f"int {x}_at{n}[{self._pointers()}];" for n in range(len(self.guards)))]
@@ -120,8 +121,8 @@ class Slices:
         """Lines between a thread's pieces."""
         return self.threads // self._across()
 
-    def _turns(self) -> int:
-        """Of how many neighbouring pieces of a thread the places within lines differ (``turned``)."""
+    def _swizzle_period(self) -> int:
+        """After how many of a thread's pieces ``swizzle`` repeats."""
         return 1 if self.item == 4 and not self.by_depth else max(1, 8 // self._apart())
 
     def _first_place(self, i: int) -> str:
@@ -131,13 +132,13 @@ class Slices:
         return self.place(s + lines, d) if self.by_depth else self.place(s, d + lines)
 
     def _to(self, i: int) -> str:
-        """Where a thread's i-th piece of the first slice lies, but for whole ``_turns`` of pieces."""
+        """The address of a thread's i-th piece of the first slice, less the offset of whole swizzle periods."""
         return f"{self.side}_to" + (str(i) if i else "")
 
     def _landing(self, i: int, to: str) -> str:
-        """Where a thread's i-th piece of the slice ``to`` (bytes) lies."""
-        turn = i % self._turns()
-        return f"{self._to(turn)} + ({to}) + {(i - turn) * self._apart() * self.line}"
+        """The address of a thread's i-th piece in the slice that begins at byte ``to``."""
+        within = i % self._swizzle_period()
+        return f"{self._to(within)} + ({to}) + {(i - within) * self._apart() * self.line}"
 
     def _pointers(self) -> int:
         """Addresses that a thread keeps: one for each of its rows or columns, unless they lie evenly apart."""

@@ -14,11 +14,13 @@ LAUNCH = 2500                   # of a second launch, in products of a thread
 
 
 def tile_cost(p: Product, rows: int, columns: int, work: float, processors: int = PROCESSORS) -> float:
-    """Time of a launch, in products of a thread. work: of a tile, for each step of the depth, loads included."""
+    """Time of a launch, in products of a thread: the time in which each thread of a block multiplies once (about two
+    clocks of a multiprocessor, which has 128 units for 256 threads). work: of a tile, for each step of the depth, loads
+    included."""
     blocks = p.batch * -(-p.rows // rows) * -(-p.columns // columns)
     parts = share_depth(blocks, p.depth, 256)
-    turns = -(-blocks * parts // processors)
-    return turns * (work * p.depth / parts
+    waves = -(-blocks * parts // processors)
+    return waves * (work * p.depth / parts
                     + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
 
 

@@ -10,9 +10,9 @@ from hybrid.base.dtype import is_half
 
 from .grid import Grid
 from .mma import best_cost, bring, load_fragments, origins, terms, work
-from .pieces import PrintedCuda, alone
+from .pieces import PrintedCuda, alone, indented
 from .product import Product
-from .shares import Way, best_way
+from .shares import Division, best_division
 from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
 
@@ -20,43 +20,40 @@ TILES = (Tile(128, 128, 8, 1), Tile(64, 128, 4, 1), Tile(128, 64, 8, 1), Tile(64
 WIDE = Tile(128, 256, 8, 1)     # of halves alone: a product of 256 columns, for which its rows are read once, not twice
 FASTER = 1.6                    # rate of tensor cores, of that by mma.sync
 STAGES = 3                      # slices in shared memory
-FED_STAGES = 4                  # where a warpgroup of its own copies them
-FEEDERS = 128                   # its threads
+SPECIALIZED_STAGES = 4          # where a producer warpgroup copies them
+PRODUCERS = 128                 # its threads
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
-def pick_warpgroup(p: Product) -> Way | None:
-    """The way that finishes first; None where products of single warps do, or operands are computed on the way."""
+def pick_warpgroup(p: Product) -> Division | None:
+    """The division that finishes first; None where products of single warps do, or operands are computed on the way."""
     slices = Swizzled if is_half(p.dot.dtype) else Plain
     if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
         return None
-    way = best_way(p, (*TILES, *([WIDE] if slices is Swizzled else [])), slices.deep_line // p.dot.dtype.itemsize,
-                   lambda t: work(p, t, FASTER))
-    return way if way.cost < best_cost(p) else None
+    division = best_division(p, (*TILES, *([WIDE] if slices is Swizzled else [])),
+                             slices.deep_line // p.dot.dtype.itemsize, lambda t: work(p, t, FASTER))
+    return division if division.cost < best_cost(p) else None
 
 
-def print_warpgroup(p: Product, way: Way) -> PrintedCuda:
-    """A block's warpgroups own 64 rows each; all its threads copy slices, or a warpgroup of its own does."""
-    halves, fed, tile = is_half(p.dot.dtype), takes_feeders(way), way.tile
-    a, b = ((Swizzled if halves else Plain)(p, side, tile, *((FEEDERS, tile.threads) if fed else ())) for side in "ab")
+def print_warpgroup(p: Product, division: Division) -> PrintedCuda:
+    """A block's warpgroups own 64 rows each; all its threads copy slices, or a producer warpgroup does."""
+    halves, specialized, tile = is_half(p.dot.dtype), specializes(division), division.tile
+    copying = (PRODUCERS, tile.threads) if specialized else ()
+    a, b = ((Swizzled if halves else Plain)(p, side, tile, *copying) for side in "ab")
     b.offset = a.bytes
-    grid, stage = Grid(p, way, a.deep, FEEDERS if fed else 0), a.bytes + b.bytes
-    if fed:
-        sums, shared = _fed(p, grid, a, b, stage), FED_STAGES * (stage + 16)
+    grid, stage = Grid(p, division, a.deep, PRODUCERS if specialized else 0), a.bytes + b.bytes
+    if specialized:
+        sums, shared = _specialized(p, grid, a, b, stage), SPECIALIZED_STAGES * (stage + 16)
     else:
         sums = (_halves if halves else _floats)(p, grid, a, b, stage)
         shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
     return alone(grid.printed(sums, False, shared))
 
 
-def takes_feeders(way: Way) -> bool:
-    """Whether a warpgroup does nothing but copy slices for the others: where a block has a multiprocessor to itself,
-    and one tile."""
-    return way.tile == WIDE and way.shares is None
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return ["  " + s for s in lines]
+def specializes(division: Division) -> bool:
+    """Whether warps are specialized: a producer warpgroup copies slices, the consumers multiply them. That is where a
+    block has a multiprocessor to itself, and one tile."""
+    return division.tile == WIDE and division.shares is None
 
 
 def _ahead(a: Slices, b: Slices, stage: int, count: int) -> list[str]:
@@ -88,37 +85,38 @@ class Halves:
 
 
 def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
-    """Each round waits for a slice, begins its products, then another slice where the one before lay."""
+    """Each k-iteration waits for a slice, begins its products, then another slice where the one before lay."""
     return ["const hy_shared base = hy_shared_of(tile_memory);", *a.declare("base"), *b.declare(f"base + {a.bytes}"),
             *_ahead(a, b, stage, STAGES - 1),
             "#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{",
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int now = round % {STAGES} * {stage}, later = (round + {STAGES - 1}) % {STAGES} * {stage};",
             f"  const {p.kind} next = low + (round + {STAGES - 1}) * {a.deep};",
-            *_indented(Halves(p, grid, a, b).begin("now")),
+            *indented(Halves(p, grid, a, b).begin("now")),
             *bring(a, b, "later", "next", False), "  hy_wgmma_wait<0>();", "}"]
 
 
-def _fed(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
-    """The block's last warpgroup copies slices, the others multiply them. Of each slice one mbarrier tells that it is
-    there, another one that all have used it: while one warpgroup waits, the other one's products are under way."""
-    warps, slot = grid.tile.threads // 32, f"round % {FED_STAGES}"
-    barriers = [f"const hy_shared full = base + {FED_STAGES * stage}, used = full + {8 * FED_STAGES};",
-                "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {FED_STAGES}; s++) {{",
-                f"    hy_mbarrier_init(full + s * 8, {FEEDERS});", f"    hy_mbarrier_init(used + s * 8, {warps});",
+def _specialized(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
+    """The block's last warpgroup is the producer, which copies slices; the consumers multiply them. Of each slice one
+    mbarrier tells that it is there, another one that all have used it: while one consumer waits, the other one's
+    products are under way."""
+    warps, slot = grid.tile.threads // 32, f"round % {SPECIALIZED_STAGES}"
+    barriers = [f"const hy_shared full = base + {SPECIALIZED_STAGES * stage}, used = full + {8 * SPECIALIZED_STAGES};",
+                "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {SPECIALIZED_STAGES}; s++) {{",
+                f"    hy_mbarrier_init(full + s * 8, {PRODUCERS});", f"    hy_mbarrier_init(used + s * 8, {warps});",
                 "  }", "}", "__syncthreads();"]
-    copies = [f"hy_mbarrier_wait(used + {slot} * 8, (round / {FED_STAGES} + 1) & 1);",
+    copies = [f"hy_mbarrier_wait(used + {slot} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);",
               f"const int to = {slot} * {stage};", f"const {p.kind} next = low + round * {a.deep};",
               *a.begin("to", "next"), *b.begin("to", "next"), f"hy_cp_async_arrive(full + {slot} * 8);"]
-    products = [f"hy_mbarrier_wait(full + {slot} * 8, round / {FED_STAGES} & 1);", "hy_proxy_fence();",
+    products = [f"hy_mbarrier_wait(full + {slot} * 8, round / {SPECIALIZED_STAGES} & 1);", "hy_proxy_fence();",
                 f"const int now = {slot} * {stage};", *Halves(p, grid, a, b).begin("now"), "hy_wgmma_wait<0>();",
                 f"if (lane == 0) hy_mbarrier_arrive(used + {slot} * 8);"]
     loop = ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{"]
     return ["const hy_shared base = hy_shared_of(tile_memory);", *barriers,
             f"if (threadIdx.x >= {grid.tile.threads}) {{",
-            *_indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *loop, *_indented(copies), "}",
+            *indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *loop, *indented(copies), "}",
                         "hy_commit();", "hy_wait<0>();", "return;"]), "}",
-            *loop, *_indented(products), "}"]
+            *loop, *indented(products), "}"]
 
 
 # ---- floats
@@ -138,17 +136,17 @@ def _floats(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
             *b.declare(f"base + {a.bytes}"), *origins(a), *_ahead(a, b, stage, STAGES),
             "unsigned big[2][4], raw[2][4];", *(["unsigned small[2][4];", f"float sum[{count}];"] if three else []),
             f"hy_wait<{STAGES - 1}>();", "__syncthreads();", "{", "  const int now = 0, half = 0;",
-            *_indented([*_rows(a), *_columns(b, split, one, three)]), "}", "#pragma unroll 1",
+            *indented([*_rows(a), *_columns(b, split, one, three)]), "}", "#pragma unroll 1",
             f"for (int round = 0; round < {grid.trip}; round++) {{",
-            *_indented(_parts(three, "raw", "big", "small", 8)),
+            *indented(_parts(three, "raw", "big", "small", 8)),
             f"  hy_wait<{STAGES - 2}>();", "  hy_proxy_fence();", "  __syncthreads();",
             f"  const int later = round % {STAGES} * {stage}, now = (round + 1) % {STAGES} * {stage};",
-            f"  const int half = (round + 1) % 2 * {split // 2};", *_indented(adds),
+            f"  const int half = (round + 1) % 2 * {split // 2};", *indented(adds),
             f"  const {p.kind} next = low + (round + {STAGES}) * {a.deep};",
             f"  const hy_matrix y = hy_matrix_of(hy_shared_of(tile_memory) + round % 2 * {split // 2}, 512, 16, 64);",
-            "  hy_wgmma_fence();", *_indented(_products(grid.tile, three, one)), "  hy_wgmma_commit();",
+            "  hy_wgmma_fence();", *indented(_products(grid.tile, three, one)), "  hy_wgmma_commit();",
             *bring(a, b, "later", "next", False),
-            *_indented([*_rows(a), *_columns(b, split, one, three)]), "  hy_wgmma_wait<0>();", *_indented(done), "}"]
+            *indented([*_rows(a), *_columns(b, split, one, three)]), "  hy_wgmma_wait<0>();", *indented(done), "}"]
 
 
 def _products(tile: Tile, three: bool, one: int) -> list[str]:
@@ -170,7 +168,7 @@ def _parts(three: bool, raw: str, big: str, small: str, count: int) -> list[str]
 def _rows(a: Slices) -> list[str]:
     """A slice's rows of a thread, as they are: who writes what a product reads while others are under way makes these
     wait for each other."""
-    return ["#pragma unroll", "for (int d = 0; d < 2; d++) {", *_indented([
+    return ["#pragma unroll", "for (int d = 0; d < 2; d++) {", *indented([
         *load_fragments(a, 1, 8), "#pragma unroll", "for (int n = 0; n < 4; n++) raw[d][n] = a[0][n];"]), "}"]
 
 
@@ -187,6 +185,6 @@ def _columns(b: Slices, split: int, one: int, three: bool) -> list[str]:
               "const int at = s * 64 + (q ^ s / 2 & 3) * 16;", "hy_pack<unsigned, 4> v;", "#pragma unroll",
               f"for (int n = 0; n < 4; n++) v.x[n] = *(const unsigned *)({raw} + {cell});"]
     store = "*(hy_pack<unsigned, 4> *)(tile_memory + half + {}at) = {};"
-    return ["#pragma unroll", f"for (int i = 0; i < {b.size * 4 // b.threads}; i++) {{", *_indented([
+    return ["#pragma unroll", f"for (int i = 0; i < {b.size * 4 // b.threads}; i++) {{", *indented([
         *at, *(["hy_pack<unsigned, 4> w;"] if three else []), *_parts(three, "v.x", "v.x", "w.x", 4),
         store.format("", "v"), *([store.format(f"{one} + ", "w")] if three else [])]), "}"]

@@ -111,7 +111,7 @@ class Contraction(Forms):
         t = tile(14)
         few = tile(WAYS) if t.mr > WAYS else t
         return few if few.cost <= t.cost * (1.2 if self._crowded(m, hint(t.mr)) else 1.03 if self._far(m)
-                                            and not self._turns(m, x, y) else 0) else t
+                                            and not self._prefers_transposed(m, x, y) else 0) else t
 
     def _vectors(self, m: Matmul, x: Var) -> int:
         """Vectors in a panel whose rows only the call tells: one for few columns, else two; four (with half as many
@@ -271,9 +271,9 @@ class Contraction(Forms):
 
     def _sums_of_tile(self, rows: str, given: dict[str, Any], to: str) -> list[str]:
         """What calls the function of a tile's height. given: its arguments: numbers are constants of the function."""
-        # 0 in the first block of the depth alone
-        more = " + ".join([*(v.name for v in self.m.over), "kb"]) if self.blocked else "0"
-        given = {**given, "n": self.steps_at_once, "last": self.last, "more": more}
+        # more: not zero behind the first block of the depth, whose sums nothing is added to
+        given = {**given, "n": self.steps_at_once, "last": self.last, "more": " + ".join(
+            [*(v.name for v in self.m.over), "kb"]) if self.blocked else "0"}
         dots = {**given, "sn": self.m.b.stride(self.x), "columns": self.columns} if self.dots else {}
         if self.any:
             return [self._sums_of_any(rows, given, dots, to)]

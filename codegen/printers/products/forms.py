@@ -16,12 +16,12 @@ from .sparsity import LETTERS, Zeros
 MOST_ROWS = 14                  # of a tile of dot products
 MOST_COPIED = 256 << 10         # bytes of rows that are copied so that they lie along the depth
 FINISH = 5                      # cycles from a vector of sums to a stored result
-LEAST_DEPTH = 32                # elements of the depth's last axis from which on its other axes may be outer loops
-AGAIN = 0.1                     # cycles to load and store a sum between two steps of these outer loops
+LEAST_DEPTH = 32                # steps of the depth's last axis from which on its other axes may be loops around it
+AGAIN = 0.1                     # cycles to load and store a sum between two steps of those loops
 
 
 class Forms(Zeros):
-    """Costs of the forms of a contraction; base of Contraction."""
+    """Costs of the forms of a contraction, of which ``form`` takes the cheapest; a base of ``Contraction``."""
     any: bool                                              # whether sizes of tiles are known only at the call
 
     def form(self) -> tuple[float, bool, Matmul]:
@@ -74,7 +74,7 @@ class Forms(Zeros):
         if m.over:
             cost = (cost + AGAIN * rows * columns) * math.prod(v.extent for v in m.over)
         if last is not None and not same(coefficient(self._stored_at(m), last), 1):
-            cost += rows * columns * (0.7 if self._turns(m, x, None) and len(m.columns) == 1 else 3.0)
+            cost += rows * columns * (0.7 if self._prefers_transposed(m, x, None) and len(m.columns) == 1 else 3.0)
         return cost + 1e-3 * columns
 
     def _dots_cost(self, m: Matmul) -> float | None:
@@ -95,7 +95,7 @@ class Forms(Zeros):
         return -(-columns // together) * (-(-depth // self.lanes) * step
                                           + rows * together * FINISH) + (rows * depth if copied else 0)
 
-    def _turns(self, m: Matmul, x: Var, y: Var | None) -> bool:
+    def _prefers_transposed(self, m: Matmul, x: Var, y: Var | None) -> bool:
         """Whether rows, not columns, are neighbours in the result."""
         store = self._stored_at(m)
         return (not same(coefficient(store, x), 1) and y is None and len(m.rows) == 1

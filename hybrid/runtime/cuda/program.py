@@ -292,7 +292,8 @@ class CudaProgram:
         return out
 
     def working_memory(self, nbytes: int) -> Any:
-        """Memory for a call, in which no blocks were counted yet."""
+        """Memory for a call, in which tickets, flags of shares and the counter of barriers are 0, which each launch
+        leaves behind. (No memory can be used after a kernel that failed: CUDA's context is lost with it.)"""
         arena = self.driver.alloc(nbytes)
         if self._arena_bytes > self._tickets:
             self.driver.clear(arena, self._tickets, self._arena_bytes - self._tickets)
