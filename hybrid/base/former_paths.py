@@ -1,14 +1,15 @@
 """Module names of earlier versions, and short ones, which import, too: ``import hybrid.kvstore`` gives
 ``hybrid.mxnet.kvstore``, ``import hybrid.np`` gives ``hybrid.numpy``.
 
-Programs, and pickles of classes, name modules by the paths that they had before 0.2. A finder at the end of
-``sys.meta_path`` is asked for a former name when no module has it, and gives the module of today.
+Programs, and pickles of classes, name modules by the paths that they had before 0.2. A finder in ``sys.meta_path``
+gives the module of today for a former name, and for modules of a package that is named by one.
 """
 from __future__ import annotations
 
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
 import sys
 from types import ModuleType
 from typing import Any, Sequence
@@ -92,7 +93,8 @@ class FormerPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> Any:
         """The spec of a former name; None for every other name."""
-        if not fullname.startswith(_PREFIX) or fullname[len(_PREFIX):] not in FORMER:
+        now = present(fullname)
+        if now == fullname or now not in sys.modules and importlib.util.find_spec(now) is None:
             return None
         return importlib.machinery.ModuleSpec(fullname, self)
 
@@ -108,12 +110,18 @@ class FormerPaths(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def present(name: str) -> str:
-    """The present full name of a module.
+    """The present full name of a module, which is itself or in a package named by a former or short name.
 
-    >>> present("hybrid.kvstore")
-    'hybrid.mxnet.kvstore'
+    >>> present("hybrid.kvstore"), present("hybrid.np.random")
+    ('hybrid.mxnet.kvstore', 'hybrid.numpy.random')
     """
-    return _PREFIX + FORMER.get(name[len(_PREFIX):], name[len(_PREFIX):])
+    package, rest = name[len(_PREFIX):], ""
+    while package and name.startswith(_PREFIX):
+        if package in FORMER:
+            return _PREFIX + FORMER[package] + rest
+        package, dot, last = package.rpartition(".")
+        rest = dot + last + rest
+    return name
 
 
 def install(public: Sequence[str]) -> None:
@@ -124,7 +132,7 @@ def install(public: Sequence[str]) -> None:
     public name of the package are therefore loaded now.
     """
     if not any(isinstance(f, FormerPaths) for f in sys.meta_path):
-        sys.meta_path.append(FormerPaths())
+        sys.meta_path.insert(0, FormerPaths())               # others would load a module of a package a second time
     for former, now in FORMER.items():
         module = importlib.import_module(_PREFIX + now) if former in public else sys.modules.get(_PREFIX + now)
         if module is not None:

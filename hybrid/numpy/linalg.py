@@ -12,7 +12,7 @@ from ..autograd.demands import demand
 from ..autograd.dispatch import invoke
 from ..base.errors import ShapeError, SingularMatrixError
 from ..base.names import named
-from ..base.other_names import MissingNameError, import_error_with_hint
+from ..base.other_names import MissingNameError as _MissingNameError, import_error_with_hint as _with_hint
 from ..ops.registry import OPS
 from . import fallback, remembered
 from .composed_further import LINALG
@@ -142,14 +142,14 @@ def pinv(a: Any, rcond: Any = 1e-15, hermitian: bool = False, *, rtol: Any = Non
                         hint="pinv"))
 
 
-@import_error_with_hint
+@_with_hint
 def __getattr__(name: str) -> Any:
     """NumPy's other functions of matrices."""
     if functions.has("np", f"linalg.{name}"):
         return functions.resolve("np", f"linalg.{name}")
     found = getattr(_np.linalg, name, None)
     if name not in LINALG and (name.startswith("_") or found is None or not callable(found)):
-        raise MissingNameError(f"hybrid.np.linalg has no {name!r}", name, None, __dir__)
+        raise _MissingNameError(f"hybrid.np.linalg has no {name!r}", name, None, __dir__)
     return found if isinstance(found, type) else _kept(name, _made(name))
 
 

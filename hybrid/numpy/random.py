@@ -16,7 +16,7 @@ from ..base import rng as _generator
 from ..buffers.array import NDArray
 from ..base.device import Context
 from ..base.names import named
-from ..base.other_names import MissingNameError, import_error_with_hint
+from ..base.other_names import MissingNameError as _MissingNameError, import_error_with_hint as _with_hint
 from ..autograd.demands import demand_within
 from ..autograd.dispatch import invoke
 from ..base.errors import AttributeValueError, ShapeError
@@ -329,14 +329,14 @@ def seed(seed: int, ctx: Any = "all") -> None:  # noqa: A002
     _generator.seed(seed)
 
 
-@import_error_with_hint
+@_with_hint
 def __getattr__(name: str) -> Any:
     """NumPy's other samplers."""
     if name in fallback.GENERATOR:
         return fallback.generator_function(name, ndarray)
     if hasattr(_np.random, name):
         raise AttributeError(f"hybrid.np.random has no {name!r}: {fallback.elsewhere(f'random.{name}')}")
-    raise MissingNameError(f"hybrid.np.random has no {name!r}", name, None, lambda: [*__all__, *fallback.GENERATOR])
+    raise _MissingNameError(f"hybrid.np.random has no {name!r}", name, None, lambda: [*__all__, *fallback.GENERATOR])
 
 
 __all__ = ("bernoulli beta chisquare choice exponential f gamma gumbel laplace logistic lognormal multinomial "

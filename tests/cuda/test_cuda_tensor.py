@@ -8,6 +8,7 @@ from hybrid import gpu as gpu_context, ir, nd
 from hybrid.base import dtype as dt
 from hybrid.codegen import cuda
 from hybrid.codegen.printers.cuda import contraction as cuda_contraction, mma as cuda_mma
+from hybrid.codegen.printers.cuda.shares import Division
 from hybrid.gluon import nn
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda import nvrtc
@@ -36,7 +37,7 @@ def product(rows: int, columns: int, depth: int, dtype: str, layout: str = "NT")
 def test_tiles(dtype: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every tile, more slices than are under way at once, whole and at the edges."""
     tiles = {t.rows + 8 * (k + 1): t for k, t in enumerate(cuda_mma.TILES)}
-    monkeypatch.setattr(cuda_mma, "pick", lambda p: tiles[p.rows])
+    monkeypatch.setattr(cuda_mma, "pick", lambda p: Division(tiles[p.rows], 0.0))
     monkeypatch.setattr(cuda_contraction, "columns_first", lambda k: False)
     chosen = [(rows, t) for k, (rows, t) in enumerate(tiles.items()) if (k + LAYOUTS.index(layout)) % 4 == 0]
     check([product(rows, t.columns + 8, 136, dtype, layout) for rows, t in chosen])

@@ -114,6 +114,17 @@ def test_former_names_import(former: str) -> None:
     assert callable(hybrid.hybridize) and hybrid.hybridize.__name__ == "hybridize"
 
 
+@pytest.mark.parametrize("name, module", [("np.random", hybrid.np.random), ("np.linalg", hybrid.np.linalg),
+                                          ("ndarray.functions", hybrid.nd.functions)])
+def test_modules_of_a_package_by_its_short_name_are_the_same(name: str, module: object) -> None:
+    assert importlib.import_module(f"hybrid.{name}") is module
+    assert hybrid.np.random is sys.modules["hybrid.numpy.random"]
+
+
+def test_former_names_are_no_modules() -> None:
+    assert not {f"hybrid.{former}" for former in FORMER} & modules().keys()
+
+
 def test_a_function_is_not_hidden_by_a_former_name() -> None:
     code = "import hybrid, hybrid.hybridize, hybrid.ndarray; from hybrid.hybridize import hybridize\n" \
            "assert hybrid.hybridize is hybridize and hybrid.ndarray is hybrid.nd"

@@ -177,9 +177,9 @@ def went_back(nodes: Sequence[Node]) -> bool:
     return False
 
 
-def on_tape(x: NDArray) -> bool:
-    """Whether gradients flow on from an array that an event takes, to the calls that gave it."""
-    return SCOPE.recording and x._ag is not None and x._ag.entry is not None
+def on_tape(x: Any) -> bool:
+    """Whether gradients flow on from what an event takes to the calls that gave it; not from NumPy's arrays."""
+    return SCOPE.recording and isinstance(x, NDArray) and x._ag is not None and x._ag.entry is not None
 
 
 def has_gradient(x: NDArray) -> bool:
