@@ -2,6 +2,7 @@
 compute what is thrown away. Counted, never timed."""
 from __future__ import annotations
 
+import gc
 import sys
 from typing import Any, Callable, Iterator
 
@@ -23,6 +24,14 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     real = OpDef.program
     monkeypatch.setattr(OpDef, "program", lambda d, *given, **more: (seen.append(d.name), real(d, *given, **more))[1])
     yield seen
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_of_earlier_modules() -> None:
+    """Training loops that earlier modules left alive would slow down operators, which then look for them."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
 
 
 def python_calls(run: Callable[[], Any]) -> int:
