@@ -284,13 +284,9 @@ class Reader(Reachable):
     def _elsewhere(self, name: str) -> None:
         """Functions that ran and that nothing which was looked at leads to: a layer of this library calls them, or a
         package. The collector knows who holds their code, but not of what ``gc.freeze`` keeps from it."""
-        for block in self.blocks():
-            for value in attributes(block).values():
-                values = value.values() if isinstance(value, dict) else value
-                for fn in values if isinstance(value, (dict, list, tuple)) else (value,):
-                    if isinstance(fn, (FunctionType, MethodType, functools.partial)):
-                        self.walk(fn)
         missing = self._without_function()
+        if missing and gc.get_freeze_count():
+            self._walk_functions_of_blocks()
         for fn in gc.get_referrers(*missing) if missing else ():
             if isinstance(fn, FunctionType):
                 self.walk(fn)
@@ -300,6 +296,15 @@ class Reader(Reachable):
                 raise PlainOnly(f"{code.co_filename}:{code.co_firstlineno}: {name} calls {code.co_name}, whose outer "
                                 f"variables cannot be watched after gc.freeze(): such calls run as plain Python. Call "
                                 f"{name} twice before gc.freeze(), so that it is compiled.")
+
+    def _walk_functions_of_blocks(self) -> None:
+        """Look at the functions that networks hold in attributes, or in lists and dicts there."""
+        for block in self.blocks():
+            for value in attributes(block).values():
+                values = value.values() if isinstance(value, dict) else value
+                for fn in values if isinstance(value, (dict, list, tuple)) else (value,):
+                    if isinstance(fn, (FunctionType, MethodType, functools.partial)):
+                        self.walk(fn)
 
     def _without_function(self) -> list[CodeType]:
         """The code that ran and can read variables of the function that it belongs to, which was not found."""
