@@ -66,11 +66,26 @@ class At:
     offset: int
 
 
+@dataclass(frozen=True)
+class TensorMap:
+    """A box of an array that one thread copies to shared memory, as the driver is told of it: dtype; elements along
+    each axis of the array, the one along memory first, and of the box; bytes between neighbours along the axes
+    behind the first; bytes of the span in which 16-byte pieces are swizzled, 0: none; bytes from the array's begin
+    on."""
+    dtype: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    offset: int = 0
+
+
 @dataclass
 class Launch:
     """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory. alone: it cannot
     be a stage of a launch of several (its barriers are not ``__syncthreads`` alone). cooperative: all of its blocks run
-    at once. waves: the launches that it stands for, in groups that run one after the other."""
+    at once. waves: the launches that it stands for, in groups that run one after the other. maps: arguments, by number,
+    that are given as tensor maps of the arrays."""
     name: str
     blocks: int
     threads: int
@@ -79,6 +94,7 @@ class Launch:
     alone: bool = False
     cooperative: bool = False
     waves: Sequence[Sequence["Launch"]] = ()
+    maps: Sequence[tuple[int, TensorMap]] = ()
 
 
 @dataclass
