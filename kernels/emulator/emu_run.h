@@ -272,12 +272,15 @@ struct Kernel {
     void (*call)(void **);
     int args, (*bytes)(int);
 };
+template <class F, F K> static Kernel kernel_of(const char *name) {
+    return {name, Caller<F>::template call<K>, Caller<F>::count, Caller<F>::bytes};
+}
 
 }  // namespace emu
 
 const int EMU_MAX_ARGS = 4096;              // CUDA 12.1 and later: 32,764 bytes
 #define EMU_API extern "C" __attribute__((visibility("default")))
-#define EMU_KERNEL(k) {#k, emu::Caller<decltype(&k)>::call<&k>, emu::Caller<decltype(&k)>::count, emu::Caller<decltype(&k)>::bytes},
+#define EMU_KERNEL(k) emu::kernel_of<decltype(&k), &k>(#k),
 // in place of:  extern __shared__ T name[];
 #define EMU_DYNAMIC_SHARED(T, name) T *name = (T *)emu::M.current_block->dynamic_shared
 

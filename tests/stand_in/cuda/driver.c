@@ -17,7 +17,7 @@ enum { FAILED = 700, CAPTURE_UNSUPPORTED = 900, NOT_FOUND = 500, NO_MEMORY = 2 }
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 API __thread int stand_in_device = 0;
 
-API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets; } stand_in_counts;
+API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets, maps; } stand_in_counts;
 API char stand_in_fails[64];                   /* a kernel that fails when it is waited for */
 API long stand_in_memory = 8l << 30;           /* bytes that cudaMalloc gives */
 API int stand_in_version = 13000;
@@ -109,6 +109,7 @@ API int cuLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy, unsigned gz
 API int cuTensorMapEncodeTiled(EmuTensorMap *map, int type, uint32_t rank, void *base, const uint64_t *size,
                                const uint64_t *stride, const uint32_t *box, const uint32_t *every, int interleave,
                                int swizzle, int promotion, int fill) {
+  stand_in_counts.maps++;
   return emu_encode_tiled(map, type, rank, base, size, stride, box, every, interleave, swizzle, promotion, fill);
 }
 /* An image: ELF-EMU:, the path of the emulator's library, and its kernels, a line each. */
