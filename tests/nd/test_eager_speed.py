@@ -2,7 +2,6 @@
 compute what is thrown away. Counted, never timed."""
 from __future__ import annotations
 
-import gc
 import sys
 from typing import Any, Callable, Iterator
 
@@ -31,9 +30,6 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 def nothing_is_left_of_earlier_modules() -> None:
     """Where a test before this module left a training loop in the middle of a round, operators look whether they belong
     to it."""
-    gc.unfreeze()
-    gc.collect()
-    gc.freeze()
     pending.given_up()
     assert not pending.WATCHED[0]
 
