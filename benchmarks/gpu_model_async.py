@@ -14,9 +14,9 @@ Where each figure comes from:
   three where warps of their own copy: those issue beside the others, on the same schedulers.
 - A block of a launch of several kernels' elements issues the instructions of one of them, which are taken as equal.
 - A gradient of filters of small groups waits for a pixel's loads as a slice through registers does (420 clocks).
-- A copy of a box (UTMALDG) is issued by one warp, and writes shared memory at 128 bytes a clock as others do: the bytes
-  that an mbarrier is told of (W. Luo et al. measure that its latency is below that of loads; it counts as as long). One
-  warp issues; the other ones of its warpgroup have ended.
+- A copy of a box (UTMALDG) is issued by one warp; the other ones of its warpgroup have ended. That it writes shared
+  memory at 128 bytes a clock as other copies do (the bytes that an mbarrier is told of), and has the latency of a load,
+  is assumed.
 """
 from __future__ import annotations
 
