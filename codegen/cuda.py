@@ -1,4 +1,4 @@
-"""CUDA for a fused program: one module, kernels that take pointers only, and how each is launched."""
+"""CUDA for a fused program: one module, kernels that take pointers and tensor maps, and how each is launched."""
 from __future__ import annotations
 
 from typing import Callable, Sequence

@@ -46,8 +46,14 @@ HY_FN void hy_copy_box(hy_shared to, const hy_tensor_map &map, hy_shared barrier
 // All warps of a warpgroup give registers of a thread back, or wait for those that others gave back, so that each
 // thread has COUNT of them (sm_90a; kernels say how many blocks a multiprocessor runs).
 #ifdef CUDA_ON_CPU
-template <int COUNT> HY_FN void hy_fewer_registers() { static_assert(COUNT >= 24 && COUNT % 8 == 0, "registers"); }
-template <int COUNT> HY_FN void hy_more_registers() { static_assert(COUNT <= 256 && COUNT % 8 == 0, "registers"); }
+template <int COUNT> HY_FN void hy_fewer_registers() {
+    static_assert(COUNT >= 24 && COUNT % 8 == 0, "registers");
+    emu_set_registers(COUNT, false);
+}
+template <int COUNT> HY_FN void hy_more_registers() {
+    static_assert(COUNT <= 256 && COUNT % 8 == 0, "registers");
+    emu_set_registers(COUNT, true);
+}
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
 template <int COUNT> HY_FN void hy_fewer_registers() {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" : : "n"(COUNT));

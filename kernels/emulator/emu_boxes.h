@@ -36,6 +36,21 @@ static EMU_QUIET void deliver_box(const AsyncCopy &c) {
 
 }  // namespace emu
 
+// A thread has `count` registers from now on. Before, it has its share of a multiprocessor's, which runs one such
+// block; who wants more waits until others gave back as many.
+static EMU_QUIET void emu_set_registers(int count, bool more) {
+    emu::Block *b = emu::M.current_block;
+    const int share = 65536 / (int)b->threads / 8 * 8, before = share < 255 ? share : 255;
+    if (more ? count < before : count > before)
+        return emu::fail(emu::BAD_REGISTERS,
+                         "setmaxnreg.inc of fewer registers than there are, or setmaxnreg.dec of more");
+    for (int turn = 0; more && b->registers < count - before; turn++) {
+        if (turn == 5000) emu::fail(emu::BAD_REGISTERS, "a thread waits for registers that nobody gives back");
+        __nanosleep(0);
+    }
+    b->registers += before - count;
+}
+
 // One thread copies a box to shared memory, and the barrier counts its bytes, those outside of the array (zeros) too.
 static EMU_QUIET void emu_tensor_copy(void *to, const EmuTensorMap *map, unsigned rank, int x, int y, int z,
                                       void *barrier) {

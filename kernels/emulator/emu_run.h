@@ -60,6 +60,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->votes = b->announced = 0;
     b->looked_for = nullptr;
     b->paused = b->spinning = false;
+    b->registers = 0;
     b->dynamic_shared = shared;
     memset(shared, 0xff, M.dynamic_bytes);
     for (unsigned i = 0; i < threads; i++) {

@@ -161,3 +161,29 @@ def test_maps_that_the_driver_does_not_make(changed: dict[str, Any]) -> None:
     wrong = dataclasses.replace(map_of("lines of 128 bytes"), **changed)
     with pytest.raises(EmulatorError, match="a tensor map that the driver does not make"):
         run_cuda(EVERY, [launch_of("lines of 128 bytes", 0, wrong)], given("lines of 128 bytes"))
+
+
+REGISTERS = HEAD + """
+extern "C" __global__ void __launch_bounds__(384, 1) registers(const int *order, int *y) {
+    if (threadIdx.x >= 256) {
+        if (*order < 2) hy_fewer_registers<40>(); else hy_fewer_registers<176>();
+    } else {
+        if (*order == 0) hy_more_registers<232>(); else hy_more_registers<240>();
+        y[threadIdx.x] = threadIdx.x;
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("order, said", [(0, ""), (1, "waits for registers that nobody gives back"),
+                                         (2, "setmaxnreg.dec of more")])
+def test_registers_are_shared_anew(order: int, said: str) -> None:
+    """As many as a multiprocessor has; more than others give back are waited for without end."""
+    launch = [("registers", (1, 1, 1), (384, 1, 1), 0, (0, 1))]
+    arrays = [np.array([order], np.int32), np.zeros(256, np.int32)]
+    for way in ORDERS:
+        if not said:
+            assert np.array_equal(run_cuda(REGISTERS, launch, arrays, *way)[1], np.arange(256))
+            continue
+        with pytest.raises(EmulatorError, match=said):
+            run_cuda(REGISTERS, launch, arrays, *way)
