@@ -43,7 +43,7 @@ def take(monkeypatch: pytest.MonkeyPatch, tile: Tile) -> None:
 
 
 def text_of(form: Form) -> str:
-    text = cuda.print_program(plan(program([form])[0]).groups, arch="sm_90a", no_maps=EmulatorDriver.no_maps).source
+    text = cuda.print_program(plan(program([form])[0]).groups, arch="sm_90a", no_maps=EmulatorDriver().no_maps).source
     assert "hy_wgmma" in text.partition("__global__")[2]
     return text
 
@@ -166,7 +166,7 @@ def test_nothing_is_too_much(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
     monkeypatch.setenv("HYBRID_TEST_ARCHS", "none")
     form, needed = product(64, 64, 328, "float16"), {**NEEDED, **OWN[way]}
-    printed = cuda.print_program(plan(program([form])[0]).groups, arch="sm_90a", no_maps=EmulatorDriver.no_maps)
+    printed = cuda.print_program(plan(program([form])[0]).groups, arch="sm_90a", no_maps=EmulatorDriver().no_maps)
     head, mark, kernel = printed.source.partition('extern "C" __global__')
     for number, statement in enumerate(needed):
         kernel, count = re.subn(f"({statement})", rf"if (stays({number})) {{ \1 }}", kernel)
