@@ -1,7 +1,7 @@
 """Sums that follow from others: the sum over some axes of a value times what is the same along them, where the sum of
 the value itself is computed in any case. What is added to it is left out where its sum is zero, as that of differences
-from a mean. BatchNorm's gradients have such sums, of as many elements as an activation, which are then neither stored
-nor read for them.
+from a mean: then the value's own sum takes the place of that of all. BatchNorm's gradients have such sums, of as many
+elements as an activation, which is then neither stored nor read for them.
 """
 from __future__ import annotations
 
@@ -43,19 +43,18 @@ def known_sums(program: Program) -> Program:
 
 
 def _followed(n: Node, there: set[Node]) -> Term | None:
-    """The term from whose sum, which is in the program, another sum follows; None for other nodes."""
+    """The term from whose sum another one follows; None for other nodes."""
     if n.prim != "reduce" or n.attrs["op"] != "sum" or not dt.is_float(n.dtype) or dt.is_half(n.dtype):
         return None
     x, axes = n.args[0], n.attrs["axes"]
     if not all(map(fixed, x.shape)):
         return None
-    of_means = {t: _centred(t.value, axes) for t in _terms(Term(x), axes)}
-    left = [t for t, mean in of_means.items() if mean is None]
-    if len(left) != 1 or left[0].value is x or ir.reduce("sum", left[0].value, axes) not in there:
+    terms = [(t, _centred(t.value, axes)) for t in _terms(Term(x), axes)]
+    left, of = [t for t, centred in terms if centred is None], {c for _, c in terms if c is not None}
+    if len(left) != 1 or left[0].value is x or not of and ir.reduce("sum", left[0].value, axes) not in there:
         return None
     # nan and infinity, whose differences have no sum of zero, must reach the result by way of a factor
-    reach = [m for m in of_means.values() if m is not None]
-    return left[0] if all(_near(left[0].factors, m) for m in reach) else None
+    return left[0] if all(_near(left[0].factors, c) for c in of) else None
 
 
 def _terms(t: Term, axes: tuple[int, ...]) -> Iterator[Term]:

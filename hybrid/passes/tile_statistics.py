@@ -76,14 +76,10 @@ def _computed(x: Node, root: Node, stored: dict[Node, int], number: int) -> bool
     todo, seen, of_root = [x], {x}, False
     while todo:
         n = todo.pop()
-        if n is root:
-            of_root = True
-        elif n in stored:
-            if stored[n] >= number and n is not x:
-                return False
-        if n is root or n in stored and n is not x or n.prim in LEAVES:
+        of_root = of_root or n is root
+        if n is root or stored.get(n, number) < number or n.prim in LEAVES:
             continue
-        if n.prim not in ("map", "cast", "reshape", "expand"):
+        if n in stored or n.prim not in ("map", "cast", "reshape", "expand"):
             return False
         new = set(n.args) - seen
         seen |= new

@@ -6,14 +6,17 @@ from __future__ import annotations
 import math
 from typing import Sequence
 
+import numpy as np
+
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
 
+from .carried import lines_of, of_lines
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
 from .grid import Grid
 from .mma import pick, print_mma, takes_mma
-from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
+from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter, indented
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
 from .stages import LINE
@@ -57,19 +60,21 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
 
 
 def takes_statistics(k: Kernel) -> bool:
-    """Whether the kernel of a contraction can store statistics of each 16 rows of its result: a warp must have all 16
-    rows of a column, and a block the sums over the whole depth."""
+    """Whether the kernel of a contraction can carry reductions of each 16 rows of its result: a warp, or a block's
+    turn, must have all 16 rows of a column, and a block the sums over the whole depth."""
     if k.dot is None or of_groups(k.dot):
         return False
     p = Product(k, "", columns_first(k))
-    if p.batch != 1 or not takes_mma(p) or min(p.rows, p.columns) <= FEW or p.rows % 16:
+    if p.batch != 1 or min(p.rows, p.columns) <= FEW or p.rows % 16 or k.root.size != p.rows * p.columns:
         return False
+    axes = (*p.m.rows, *p.m.columns)
+    steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in axes]
+    if any(v.extent > 1 and step != after for v, step, after in zip(axes, steps, _row_major(axes))):
+        return False
+    if not takes_mma(p):
+        return p.sum_dtype == np.float32 and _divided(p, *_pick(p))[2] == 1
     division = pick_warpgroup(p) or pick(p)
-    steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in (*p.m.rows, *p.m.columns)]
-    grid = Grid(p, division, LINE // p.dot.dtype.itemsize)
-    return (grid.in_registers and division.tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
-            and all(v.extent == 1 or step == after for v, step, after in zip(
-                (*p.m.rows, *p.m.columns), steps, _row_major((*p.m.rows, *p.m.columns)))))
+    return division.tile.ni % 4 == 0 and Grid(p, division, LINE // p.dot.dtype.itemsize).in_registers
 
 
 def _row_major(vs: Sequence[Var]) -> list[int]:
@@ -153,6 +158,14 @@ def _pick(p: Product) -> tuple[int, int]:
                key=lambda t: tile_cost(p, 16 * t[0], 16 * t[1], t[0] * t[1] + 1.5 * (t[0] + t[1])))
 
 
+def _divided(p: Product, tm: int, tn: int) -> tuple[int, int, int]:
+    """The depth of a slice, and of a block's part; the number of parts."""
+    deep = 8 if tm * tn > 16 else 16
+    blocks = p.batch * -(-p.rows // (16 * tm)) * -(-p.columns // (16 * tn))
+    step = -(-p.depth // (share_depth(blocks, p.depth, 256) * deep)) * deep
+    return deep, step, -(-p.depth // step)
+
+
 def _place(count: int, size: int, thread: str, i: str) -> str:
     """Where in a tile's side the i-th of a thread's sums stands: stretches of up to four, so that they are read as
     vectors."""
@@ -173,16 +186,14 @@ def _tiles(p: Product) -> PrintedCuda:
     """256 threads compute a tile over slices in shared memory, each a few rows and columns; the next slice is on its
     way meanwhile."""
     tm, tn = _pick(p)
-    bm, bn, bk = 16 * tm, 16 * tn, 8 if tm * tn > 16 else 16
+    bm, bn, (bk, step, parts) = 16 * tm, 16 * tn, _divided(p, tm, tn)
     rt, ct = -(-p.rows // bm), -(-p.columns // bn)
-    parts = share_depth(p.batch * rt * ct, p.depth, 256)
-    step = -(-p.depth // (parts * bk)) * bk
-    parts = -(-p.depth // step)
     fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
     T, kind = p.T, p.kind
     part = None if parts == 1 else f"({kind})part"
     pad = 16 // max(4, p.sum_dtype.itemsize)               # of the smallest vector, so that rows begin at other banks
-    arrays, shared = p.arrays(As=(2, bk, bm + pad), Bs=(2, bk, bn + pad), S=(16, bn + pad))
+    arrays, shared = p.arrays(As=(2, bk, bm + pad), Bs=(2, bk, bn + pad),
+                              **dict.fromkeys(["S", *lines_of(p.k)], (16, bn + pad)))
     body = [*arrays,
             f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
             f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
@@ -210,12 +221,20 @@ def _tiles(p: Product) -> PrintedCuda:
 
 
 def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:
-    """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns."""
-    row = [f"      {at} = {own};" for at, own in _vectors(tn, bn, "tx", "S[ty]", "acc[i]", p.T)]
+    """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns. Rows
+    of which the kernel carries reductions are neighbours, too: those of a few threads."""
+    mine, line, row = "i == turn", "ty", _place(tm, bm, "line", "turn")
+    if p.k.sides:
+        each = min(tm, 4)
+        mine = f"i / {each} == turn / {each} && ty / {16 // each} == turn % {each}"
+        line, row = f"ty % {16 // each} * {each} + i % {each}", "turn * 16 + line"
+    put = [f"      {at} = {own};" for at, own in _vectors(tn, bn, "tx", f"S[{line}]", "acc[i]", p.T)]
+    kept = [f"{name}[line][column]" for name in lines_of(p.k)]
     return ["#pragma unroll 1", f"for (int turn = 0; turn < {tm}; turn++) {{", "  __syncthreads();",
-            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)", "    if (i == turn) {", *row, "    }",
+            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)", f"    if ({mine}) {{", *put, "    }",
             "  __syncthreads();", "  #pragma unroll 1",
             f"  for (int e = threadIdx.x; e < {16 * bn}; e += {THREADS}) {{",
             f"    int line = e / {bn}, column = e % {bn};",
-            f"    {p.kind} rr = r0 + ({_place(tm, bm, 'line', 'turn')}), cc = c0 + column;",
-            *("    " + s for s in p.last("rr", "cc", "S[line][column]", part)), "  }", "}"]
+            f"    {p.kind} rr = r0 + ({row}), cc = c0 + column;",
+            *("    " + s for s in p.last("rr", "cc", "S[line][column]", part, kept)), "  }",
+            *indented(of_lines(p, bn)), "}"]

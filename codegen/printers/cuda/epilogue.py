@@ -3,15 +3,13 @@ as one; then come reductions of its results, where the kernel carries some."""
 from __future__ import annotations
 
 from hybrid.base.dtype import is_half
-from hybrid.ir.access import Index
-from hybrid.ir.index import Ix, Var, regroup, substitute, text, var
-from hybrid.passes.tile_statistics import sum_of_squares
-from .pieces import CudaEmitter, emitter, indented, neighbours
+from hybrid.ir.index import Ix, Var, substitute, text, var
+from .carried import declared, keep, merged
+from .pieces import CudaEmitter, emitter, neighbours
 from .product import Product
-from .rows import operation
 from .stages import Tile
 from hybrid.codegen.dialect import CUDA
-from hybrid.codegen.emit import Block, combine
+from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import root_index
 
 
@@ -29,70 +27,12 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
     rounds = 1 if mixed else tile.ni
     whole = p.rows % tile.rows == 0, p.columns % tile.columns == 0
     inside = [t for t, w in zip((f"rr < {p.rows}", f"cc < {p.columns}"), whole) if not w]
-    return [*_declare(p, tile), "#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
+    return [*declared(p.k, tile), "#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
             f"  for (int x = 0; x < {2 * tile.mi}; x++)", "    #pragma unroll",
             f"    for (int z = 0; z < {together // width}; z++) {{",
             f"      const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
             "      HY_ASSUME(rr >= 0 && cc >= 0);", f"      if ({' && '.join(inside) or 'true'}) {{",
-            *("        " + s for s in lines), "      }", "    }", *_carried(p, tile, mixed)]
-
-
-# ---- reductions of the results of 16 rows
-def _of_squares(p: Product) -> bool:
-    """Whether a kernel carries sums, and squared differences from their mean, of its results: these stay where the
-    sums of products were. Of other reductions a thread keeps what its two rows give."""
-    return any(sum_of_squares(n) is not None for n, _ in p.k.sides)
-
-
-def _declare(p: Product, tile: Tile) -> list[str]:
-    """A thread's parts of the reductions that are carried."""
-    return [] if _of_squares(p) else [f"float side{i}[{tile.mi}][{tile.ni}][2] = {{}};" for i in range(len(p.k.sides))]
-
-
-def _keep_results(p: Product, e: CudaEmitter, at: Index, block: Block, width: int) -> None:
-    """Keeps what reductions are of, of one element of the root."""
-    cell = _cell(width)
-    if _of_squares(p):
-        block.body.append(f"{cell} = {e.value(p.k.root, at, block)};")
-        return
-    for i, (n, _) in enumerate(p.k.sides):
-        x = n.args[0].args[0]
-        value = e.value(x, regroup(x.shape, p.k.root.shape, at), block)
-        to = cell.replace("acc", f"side{i}", 1).replace("x % 2 * 2 + ", "")
-        block.body.append(f"{to} = x % 2 ? {combine(e, n.attrs['op'], n.dtype, to, value)} : {value};")
-
-
-def _carried(p: Product, tile: Tile, mixed: bool) -> list[str]:
-    """Lines that store the reductions of each 16 rows of a warp's results: lanes merge theirs by halves, until each has
-    one of 8 columns."""
-    if not p.k.sides:
-        return []
-    at = (f"lane % 4 * {2 * tile.ni} + y * 8 + lane / 4" if mixed else
-          "y * 32 + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2")
-    cell = f"row * {p.columns} + cc"
-    return ["#pragma unroll", f"for (int i = 0; i < {tile.mi}; i++)", "  #pragma unroll",
-            f"  for (int y = 0; y < {tile.ni // 4}; y++) {{",
-            *indented(indented(_merge_squares() if _of_squares(p) else _merge(p))),
-            f"    const {p.kind} row = (r0 + top) / 16 + i, cc = c0 + left + {at};",
-            f"    if (row < {p.rows // 16} && cc < {p.columns}) {{",
-            *(f"      {p.names[n]}[{cell}] = part{i}[0];" for i, (n, _) in enumerate(p.k.sides)), "    }", "  }"]
-
-
-def _merge_squares() -> list[str]:
-    """Sums, and squared differences from their mean."""
-    return ["float part0[8], part1[8];", "#pragma unroll", "for (int n = 0; n < 8; n++) {",
-            "  const float a = acc[i][y * 4 + n / 2][n % 2], b = acc[i][y * 4 + n / 2][n % 2 + 2];",
-            "  part0[n] = a + b, part1[n] = (a - b) * (a - b) * 0.5f;", "}", "hy_merge_columns(part0, part1, lane);"]
-
-
-def _merge(p: Product) -> list[str]:
-    """Other reductions."""
-    out = []
-    for i, (n, _) in enumerate(p.k.sides):
-        out += [f"float part{i}[8];", "#pragma unroll",
-                f"for (int n = 0; n < 8; n++) part{i}[n] = side{i}[i][y * 4 + n / 2][n % 2];",
-                f"hy_merge_columns(part{i}, {operation(n.attrs['op'], n.dtype)}, lane);"]
-    return out
+            *("        " + s for s in lines), "      }", "    }", *merged(p, tile, mixed)]
 
 
 def _cell(width: int) -> str:
@@ -117,7 +57,7 @@ def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list
         if part is None:
             result(p, e, index, block)
             if p.k.sides:
-                _keep_results(p, e, root_index(p.k, index), block, width)
+                keep(p.k, e, root_index(p.k, index), block, _cell(width))
         else:
             _keep(p, e, index, block, part)
     lines = neighbours(e, lane, [*p.m.batch, *p.m.rows, *columns, first], one)
