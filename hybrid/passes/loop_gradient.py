@@ -60,7 +60,8 @@ class _Gradient:
         """The forward loop with what the gradient wants of each step stacked, and where each of it is found."""
         grads = list(self.grads.values())
         kept = [n for n in choose(grads, self._forward(grads), set()) if n.prim not in LEAVES]
-        used = set(ir.reached(grads, lambda n, own=frozenset(kept): n not in own))
+        own = set(kept)
+        used = set(ir.reached(grads, lambda n: n not in own))
         kept += [leaf for leaf in self.leaves[:self.carries] if leaf in used]
         ys = list(stacked(self.loop))
         fresh = [n for n in kept if n not in ys]
