@@ -97,10 +97,13 @@ def _name(cc: str, flags: tuple[str, ...], source: str, salt: str = "") -> str:
 
 
 def begun(source: str) -> str:
-    """Put a text into the disk cache, so that ``finish`` can compile it: the file name of its shared object."""
+    """Put a text into the disk cache, if that can be written, so that ``finish`` can compile it: the file name of its
+    shared object."""
     cc, source = _compiler(), _whole(source)
     so = cache.folder() / _name(cc, _flags_of(cc, source), source)
-    return cache.write(so.with_suffix(".c"), cache.encoded(source)).with_suffix(".so").name
+    with contextlib.suppress(OSError):
+        cache.write(so.with_suffix(".c"), cache.encoded(source))
+    return so.name
 
 
 def finish(name: str, go_on: Callable[[], Any] = lambda: None) -> bool:
