@@ -79,13 +79,16 @@ def watched(item: Any) -> bool:
 @pytest.fixture(scope="module", autouse=True)
 def old_objects_are_not_looked_at_again() -> Iterator[None]:
     """Python's collector looks at a module's own objects only, not at the millions of tests that wait and of programs
-    that earlier modules left: each time it took two seconds. To the library it is as if nothing was frozen."""
+    that earlier modules left: each time it took two seconds. To the library, which asks in many traces, nothing is
+    frozen but by a test; counting the millions takes as long as looking at them."""
     gc.freeze()
-    count = gc.get_freeze_count
-    frozen = count()
-    gc.get_freeze_count = lambda: max(count() - frozen, 0)
-    yield
-    gc.get_freeze_count = count
+    frozen = [0]
+    with pytest.MonkeyPatch.context() as patch:
+        freeze, unfreeze = gc.freeze, gc.unfreeze
+        patch.setattr(gc, "get_freeze_count", lambda: frozen[0])
+        patch.setattr(gc, "freeze", lambda: (freeze(), frozen.__setitem__(0, 1))[0])
+        patch.setattr(gc, "unfreeze", lambda: (unfreeze(), frozen.__setitem__(0, 0))[0])
+        yield
     gc.collect()
 
 
