@@ -56,12 +56,15 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)                             # before -m selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that take long are left to ``make check-all``."""
-    if not os.environ.get("HYBRID_CHECK_ALL"):
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
+    """Tests that take long, and all but a share of the cases of long tables, are left to ``make check-all``."""
+    for item in items:
+        share = item.get_closest_marker("share") if hasattr(item, "callspec") else None
+        if share and zlib.crc32(item.name.encode()) % share.args[0]:
+            item.add_marker("thorough")
+        if item.get_closest_marker("thorough") and not os.environ.get("HYBRID_CHECK_ALL"):
+            item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
 
 
 EACH = 6                                                    # so many tests of CUDA, one of them with watched kernels

@@ -13,7 +13,7 @@ class _SwitchInterval:
     background thread does short work that others wait for: each system call gives the GIL up, and it must get it back.
     """
 
-    SHORT = 2e-4                       # seconds
+    SHORT = 5e-5                       # seconds
 
     def __init__(self) -> None:
         self._users, self._before, self._lock = 0, 0.0, forking.lock()
