@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping, Union
 from ..base import indexing
 from ..base.errors import user_location
 from .dimension import ASKED, Dim, Part, Specialised, answering
+from .quotients import bounded
 
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
@@ -315,15 +316,15 @@ def _at_least(x: Size, n: int) -> bool:
     if ends(x)[0] >= n:
         return True
     # dimensions as low + what is above it: no term is negative then
-    atoms = {a for m, _ in x.terms for a in m}
     moved: Int = -n
     for m, c in x.terms:
         part: Int = c
         for a in m:
             low = _ends(a)[0]
-            part = part * (Size((((a,), 1),)) + low if low else Size((((a,), 1),)))
+            part = part * (Size((((a,), 1),)) + low)
         moved = moved + part
-    return bool(atoms) and all(c >= 0 for _, c in _terms(moved))
+    return all(c >= 0 for _, c in _terms(moved)) or (
+        rest := bounded((x - n).terms)) is not None and at_least(gathered(rest), 0)
 
 
 def surely(question: Callable[[], bool]) -> bool:
