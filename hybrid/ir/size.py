@@ -175,10 +175,6 @@ def _terms(x: Int) -> Terms:
     return x.terms if isinstance(x, Size) else (((), x),) if x else ()
 
 
-def _order(t: tuple[tuple[Atom, ...], int]) -> tuple[int, str]:
-    return -len(t[0]), " ".join([a.key for a in t[0]])
-
-
 def gathered(terms: Any) -> Int:
     """The sum of terms: a number where no dimension is left."""
     out: dict[tuple[Atom, ...], int] = {}
@@ -186,7 +182,7 @@ def gathered(terms: Any) -> Int:
         out[m] = out.get(m, 0) + c
     kept = tuple([(m, c) for m, c in out.items() if c])
     if len(kept) > 1:
-        kept = tuple(sorted(kept, key=_order))
+        kept = tuple(sorted(kept, key=lambda t: (-len(t[0]), " ".join([a.key for a in t[0]]))))
     return 0 if not kept else kept[0][1] if len(kept) == 1 and not kept[0][0] else Size(kept)
 
 

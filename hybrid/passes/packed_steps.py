@@ -181,10 +181,11 @@ def _gradient_is_channels_last(w: Node, pixels: Sequence[int]) -> bool:
 def packed_steps(program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str]) -> tuple[Program, dict[Node, str]]:
     """A training step with its convolutions packed, and the packed weights with a line for the report. Programs that
-    update nothing, or have symbolic sizes, stay as they are, but for those over images of any height and width."""
+    update nothing, or have symbolic sizes, stay as they are, unless these are heights or widths of images: of them
+    channels-first kernels are made for one size."""
     windows = [n for n in program.order() if n.prim == "window"]
     if not windows or not any(map(of_any_image, windows)) and (
-            not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape)):
+            not frozen or not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape)):
         return program, dict(packs)
     run = PackedSteps(program, frozen, blocking)
     roots = run.run()
