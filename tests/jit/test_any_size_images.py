@@ -175,3 +175,4 @@ def test_images_of_few_channels_in_training():
             y.backward()
             found.append(x.grad.asnumpy())
         numpy.testing.assert_allclose(*found, rtol=1e-4, atol=1e-6)
+    assert "windows over images whose spatial sizes vary" in str(net.report())
