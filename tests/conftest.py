@@ -56,12 +56,15 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)                             # before -m selects by markers
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that take long are left to ``make check-all``."""
-    if not os.environ.get("HYBRID_CHECK_ALL"):
-        for item in items:
-            if item.get_closest_marker("thorough"):
-                item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
+    """Tests that take long, and all but a share of the cases of long tables, are left to ``make check-all``."""
+    for item in items:
+        share = item.get_closest_marker("share") if hasattr(item, "callspec") else None
+        if share and zlib.crc32(item.name.encode()) % share.args[0]:
+            item.add_marker("thorough")
+        if item.get_closest_marker("thorough") and not os.environ.get("HYBRID_CHECK_ALL"):
+            item.add_marker(pytest.mark.skip(reason="takes long: make check-all runs it"))
 
 
 EACH = 6                                                    # so many tests of CUDA, one of them with watched kernels
@@ -79,13 +82,16 @@ def watched(item: Any) -> bool:
 @pytest.fixture(scope="module", autouse=True)
 def old_objects_are_not_looked_at_again() -> Iterator[None]:
     """Python's collector looks at a module's own objects only, not at the millions of tests that wait and of programs
-    that earlier modules left: each time it took two seconds. To the library it is as if nothing was frozen."""
+    that earlier modules left: each time it took two seconds. To the library, which asks in many traces, nothing is
+    frozen but by a test; counting the millions takes as long as looking at them."""
     gc.freeze()
-    count = gc.get_freeze_count
-    frozen = count()
-    gc.get_freeze_count = lambda: max(count() - frozen, 0)
-    yield
-    gc.get_freeze_count = count
+    frozen = [0]
+    with pytest.MonkeyPatch.context() as patch:
+        freeze, unfreeze = gc.freeze, gc.unfreeze
+        patch.setattr(gc, "get_freeze_count", lambda: frozen[0])
+        patch.setattr(gc, "freeze", lambda: (freeze(), frozen.__setitem__(0, 1))[0])
+        patch.setattr(gc, "unfreeze", lambda: (unfreeze(), frozen.__setitem__(0, 0))[0])
+        yield
     gc.collect()
 
 

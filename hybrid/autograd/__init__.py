@@ -13,7 +13,7 @@ from ..base.other_names import GRADIENTS as _GRADIENTS, hinted as _hinted
 from ..ir.node import inputs_first
 from ..passes.differentiate import vjp_program, vjp_with_rows
 from ..passes.partition import of_heads
-from ..base.device import on
+from ..base.device import on, refuse_apart
 from ..base.scope import SCOPE
 from ..buffers.moving import copied, put
 from ..buffers.tape import Entry, Slot, collect, flags, rows_wanted, wanted
@@ -225,6 +225,7 @@ def _head_gradient(head: Any, given: Any) -> Any:
     if given.shape != head.shape:
         raise ShapeError(f"backward: the array has shape {head.shape}, the gradient given for it {given.shape}; they "
                          f"must be the same")
+    refuse_apart("backward: an array and the gradient given for it", head._ctx, given._ctx)
     return given if given._data.dtype == head._data.dtype else given.astype(head.dtype)
 
 

@@ -12,8 +12,8 @@ from ..graph import symbol
 from ..graph.traced_number import looked_at_in
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
-from ..base.device import Context, array_module, current_context, on
-from ..base.errors import AttributeValueError, DeviceError, DTypeError, TooLargeError, shortened, user_location
+from ..base.device import Context, array_module, current_context, on, refuse_apart
+from ..base.errors import AttributeValueError, DTypeError, TooLargeError, shortened, user_location
 from ..ir import Program
 from ..ir.direct import own
 from ..ops.attributes import told_apart
@@ -56,8 +56,8 @@ def common_context(name: str, arrays: Sequence[NDArray]) -> Context:
     """The one device of some arrays; of several that are parts of the CPU the first, as in MXNet."""
     ctx = arrays[0]._ctx
     for a in arrays[1:]:
-        if a._ctx != ctx and (a._ctx.device_type == "gpu" or ctx.device_type == "gpu"):
-            raise DeviceError(f"{name}: arrays are on {ctx} and {a._ctx}; move one with x.as_in_context({ctx})")
+        if a._ctx != ctx:
+            refuse_apart(f"{name}: arrays", ctx, a._ctx)
     return ctx
 
 

@@ -151,6 +151,12 @@ def on(ctx: Context) -> contextlib.AbstractContextManager[Any]:
     return cupy.cuda.Device(ctx.device_id)                 # type: ignore[no-any-return]
 
 
+def refuse_apart(what: str, ctx: Context, other: Context) -> None:
+    """DeviceError where two devices have not the same memory: parts of the CPU have. what: of what they are."""
+    if other != ctx and "gpu" in (ctx.device_type, other.device_type):
+        raise DeviceError(f"{what} are on {ctx} and {other}; move one with x.as_in_context({ctx})")
+
+
 def wait_for_gpus() -> None:
     """Wait until the GPUs that were used, and CuPy's current one, have done all that they were given."""
     cupy = find_cupy()

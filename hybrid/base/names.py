@@ -3,7 +3,6 @@ notes on nodes."""
 from __future__ import annotations
 
 import copy
-import difflib
 import threading
 from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any, Iterable, Mapping, TypeVar
@@ -32,6 +31,8 @@ def named(function: F, name: str, module: str, doc: str | None = None) -> F:
 def nearest(name: str, known: Iterable[str]) -> str:
     """The text `` (nearest: x)``, where x is a known name that is like this one or has it as its initials (lr:
     learning_rate); an empty text if there is none."""
+    import difflib  # noqa: PLC0415  for errors only
+
     known = list(known)
     cases: dict[str, list[str]] = {}                     # names that differ in case alone
     for k in known:

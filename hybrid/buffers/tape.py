@@ -6,6 +6,7 @@ from contextlib import ContextDecorator
 from typing import Any, Callable, Sequence
 
 from ..base import dtype as dt, pending
+from ..base.device import refuse_apart
 from ..ir import Program
 from ..passes.differentiate import reaches
 from ..base.scope import RECORDS, SCOPE
@@ -59,6 +60,8 @@ class Slot:
 def collect(x: Any, grad: Any, req: str) -> None:
     """Let an array collect its gradient in another one. With "null" nothing is recorded for it, but the gradient is
     there to be read."""
+    if grad is not None:
+        refuse_apart("an array and its gradient", x._ctx, grad._ctx)
     pending.settle_for("an array was told to collect a gradient", (x,))
     x._ag = Slot(grad=grad, req=req) if req != "null" else None
     if req == "null":

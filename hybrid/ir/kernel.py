@@ -32,7 +32,7 @@ class Use:
 @dataclass(eq=False)
 class Kernel:
     """A fused kernel. ``root`` is stored; ``extra`` are members stored on the way; ``sides`` are further results, one
-    element a row (of a contraction: for 16 rows of a column), with their index in the loop variables.
+    element a row (of a contraction: reductions of 16 rows of a column each), with their index in the loop variables.
     """
     root: Node
     number: int

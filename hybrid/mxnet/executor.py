@@ -7,7 +7,7 @@ from .. import autograd, runtime
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap, zeros_like
 from ..buffers.moving import copied
-from ..base.device import Context, current_context, zeros
+from ..base.device import Context, current_context, refuse_apart, zeros
 from ..autograd.dispatch import apply_program
 from ..base.errors import AttributeValueError, HybridError, ShapeError, user_location
 from ..nd.functions import resolve
@@ -55,6 +55,7 @@ class Executor:
         wrong = next((r for r in self._reqs.values() if r not in ("write", "add", "null")), None)
         if wrong is not None:
             raise AttributeValueError(f"grad_req must be write, add or null, got {wrong!r}")
+        self._refuse_apart(args, aux)
         self._slots = {n: tape.Slot(grad=g, req=self._reqs[n])
                        for n, g in self.grad_dict.items() if g is not None and self._reqs.get(n, "null") != "null"}
         self._recorded = False
@@ -62,6 +63,14 @@ class Executor:
                                                               {n: x.stype
                                                                for n, x in args.items()}) if _may_be_sparse(symbol,
                 args) else False
+
+    def _refuse_apart(self, args: Mapping[str, NDArray], aux: Mapping[str, NDArray]) -> None:
+        """DeviceError for arrays elsewhere than where the program runs, and gradients elsewhere than their arrays."""
+        for n, x in ({} if self._groups else {**args, **aux}).items():
+            refuse_apart(f"bind: the executor and its array {n!r}", self._ctx, x._ctx)
+        for n, g in self.grad_dict.items():
+            if g is not None:
+                refuse_apart(f"bind: {n!r} and its gradient", args[n]._ctx, g._ctx)
 
     @property
     def arg_arrays(self) -> list[NDArray]:

@@ -48,7 +48,7 @@ class Group:
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
     which matrices it reads faster transposed; of which attentions it has kernels; of which types it convolves channels
-    last; of what reads scores it has kernels that compute them again; which kernels store statistics of tiles.
+    last; of what reads scores it has kernels that compute them again; which kernels carry reductions of tiles.
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf

@@ -12,7 +12,7 @@ from ..ir import Node, Program
 from ..ir.kernel import Fused
 from ..ir.node import Origin, noting
 from .adjoint import plane_by_plane, taps_apart
-from .attention import Attention
+from .attention import Attends, Attention
 from .attention_gradient import in_blocks
 from .channels_last import channels_last
 from .fold import fold
@@ -21,6 +21,7 @@ from .fuse import fuse
 from .half_promotion import wide_products
 from .integer_products import in_floats
 from .joined_slices import joined_slices
+from .known_sums import known_sums
 from .layout import Blocking, layout
 from .low_precision import scales_behind, sums_in_floats
 from .loop_layout import loop_layout
@@ -36,12 +37,13 @@ from .rewrite import Rule, rewrite
 from .small_images import back_over_small_images, of_small_images, over_small_images
 from .step_products import step_products
 from .horizontal_fusion import ALONE, Group, Joining, together
-from .tile_statistics import in_tiles, into_products
+from .tile_statistics import into_products, over_tiles
 from .transposed import transposed
 from .verify import verify_kernels, verify_program
 from .wide_halves import wide_halves
 
-PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold)]
+PROGRAM_PASSES: list[tuple[str, Callable[[Program], Program]]] = [("loops", tidy), ("fold", fold),
+                                                                  ("known sums", known_sums)]
 
 
 @dataclass
@@ -99,6 +101,19 @@ def _by_rules(program: Program, frozen: frozenset[int], blocks: bool) -> Program
     return wide_products(program, frozen) if frozen else program
 
 
+def _fused(program: Program, attends: Attends, joining: Joining, blocking: Blocking | None) -> Fused:
+    """The kernels of a program. Where some can carry reductions of their results, it is fused again with these."""
+    prints = blocking.prints if blocking is not None else None
+    fused = fuse(program, attends, prints, joining.over_scores)
+    if joining.statistics is None:
+        return fused
+    in_tiles = over_tiles(fused, joining.statistics)
+    if in_tiles is not program:
+        fused = fuse(in_tiles, attends, prints, joining.over_scores)
+        into_products(fused, joining.statistics)
+    return fused
+
+
 def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: Blocking | None) -> Planned:
     verify_program(program, "trace")
     sized = any(not fixed(d) for n in program.inputs for d in n.shape)
@@ -117,15 +132,12 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
         current, packs = packed_steps(current, frozen, blocking, packs)
     if joining.channels_last is not None:
         current = channels_last(current, joining.channels_last)
-        current = in_tiles(current, joining.channels_last)
     if joining.turns is not None:
         current = loop_layout(current, joining.turns)
     arranged = _arranged(current, frozen, blocking, packs, sized)
     verify_program(arranged.main, "layout")
     attends = joining.attention if blocking is None else _every
-    fused = fuse(arranged.main, attends, blocking.prints if blocking is not None else None, joining.over_scores)
-    if joining.statistics is not None:
-        into_products(fused, joining.statistics)
+    fused = _fused(arranged.main, attends, joining, blocking)
     verify_kernels(fused)
     if not sized:
         refuse_beyond_memory(fused)

@@ -1,47 +1,93 @@
-"""Statistics of a product's columns, from the tiles in which they are computed: BatchNorm's of a convolution's result,
-which is then not read again for them.
+"""Reductions of a product's columns, from the tiles in which they are computed: BatchNorm's statistics of a
+convolution's result, sums of the gradient that a product gives (a bias's gradient) and of what is computed from it.
+The result is then not read again for them.
 
-Each ``ROWS`` rows have a sum of their own, and a sum of squared differences from their own mean: this needs no mean of
-all rows, and loses no digits. ``in_tiles`` rewrites the program so. After fusion, ``into_products`` finds the kernels
-that would read a product's result again for these sums, and has the product's kernel store them instead.
+Each ``ROWS`` rows have a result of their own; a small kernel puts these together, always in the same order. Squared
+differences are from the mean of the ``ROWS`` rows: this needs no mean of all, and loses no digits. ``over_tiles`` looks
+at the kernels of a program, and gives the program with such reductions in two steps. After these are fused,
+``into_products`` finds the kernels that would read a product's result again, and has the product's kernel store their
+results instead.
 """
 from __future__ import annotations
 
 import math
-from typing import Callable
-
-import numpy as np
+from typing import Callable, Iterator
 
 from .. import ir
 from ..base.dtype import float32
 from ..ir import Node, Program
-from ..ir.access import beneath
-from ..ir.index import div, linear, var
-from ..ir.kernel import Fused, Kernel
+from ..ir.access import Index, beneath
+from ..ir.index import Ix, Var, div, linear, mod, substitute, var
+from ..ir.kernel import Fused, Kernel, Use
 from ..ir.size import fixed
+from .fusion_legality import LEAVES
 from .rewrite import rebuild
 
 ROWS = 16                       # of a tile, as many as fragments of tensor cores have
 LEAST = 132 << 14               # elements of a result; smaller ones are read again from the cache
-Multiplies = Callable[[np.dtype], bool]
+MOST = 2                        # reductions that a kernel carries: a thread has their parts in registers
+OPS = ("sum", "max", "min")
+Takes = Callable[[Kernel], bool]
 
 
-def in_tiles(program: Program, takes: Multiplies) -> Program:
-    """The program, in which such statistics are summed over tiles. takes: whether products of a dtype have tiles."""
+def over_tiles(fused: Fused, takes: Takes) -> Program:
+    """The program, in which the reductions that products' kernels can carry are reductions of tiles' results. takes:
+    whether a kernel's printer can do so."""
     wanted: set[Node] = set()
-    for n in program.order():
-        total = _total(n)
-        if total is not None and _of_product(total.args[0], takes):
-            wanted |= {n, total}
+    for number, k in enumerate(fused.kernels):
+        found = _carried(fused, number) if _large(k) else []
+        if found and takes(k):
+            wanted |= set(found)
     if not wanted:
-        return program
+        return fused.program
     new: dict[Node, Node] = {}
-    for n in program.order():
+    for n in fused.program.order():
         m = rebuild(n, [new[a] for a in n.args])
-        new[n] = m if n not in wanted else _summed(m) if _total(n) is None else _squared(m)
-    return program.with_roots([new[r] for r in program.roots])
+        new[n] = m if n not in wanted else _in_two(m) if _total(n) is None else _squared(m)
+    return fused.program.with_roots([new[r] for r in fused.program.roots])
 
 
+def _large(k: Kernel) -> bool:
+    """Whether a kernel's result is a large product's, with rows that fill tiles."""
+    return (k.kind == "contraction" and bool(k.root.ndim) and all(map(fixed, k.root.shape)) and k.root.size >= LEAST
+            and k.root.size // k.root.shape[-1] % ROWS == 0)
+
+
+def _carried(fused: Fused, number: int) -> list[Node]:
+    """The reductions that a kernel can carry: statistics of its result, or a few of what is computed from it."""
+    k, stored = fused.kernels[number], {n: i for i, k in enumerate(fused.kernels) for n in k.stores}
+    alike = [n for n in fused.program.order() if _of_columns(n) and n.args[0].size == k.root.size
+             and n.args[0].shape[-1] == k.root.shape[-1]]
+    for n in alike:
+        total = _total(n)
+        if total is not None and beneath(total.args[0], ("cast", "reshape")) is k.root:
+            return [n, total]
+    return [n for n in alike if _computed(n.args[0], k.root, stored, number)][:MOST]
+
+
+def _of_columns(n: Node) -> bool:
+    """Whether a node is a reduction over all axes but the last."""
+    return (n.prim == "reduce" and n.attrs["op"] in OPS and n.dtype == float32 and n.args[0].ndim > 1
+            and n.attrs["axes"] == tuple(range(n.args[0].ndim - 1)) and all(map(fixed, n.args[0].shape)))
+
+
+def _computed(x: Node, root: Node, stored: dict[Node, int], number: int) -> bool:
+    """Whether a value is a function, element by element, of a kernel's root and of what is stored before it."""
+    todo, seen, of_root = [x], {x}, False
+    while todo:
+        n = todo.pop()
+        of_root = of_root or n is root
+        if n is root or stored.get(n, number) < number or n.prim in LEAVES:
+            continue
+        if n in stored or n.prim not in ("map", "cast", "reshape", "expand"):
+            return False
+        new = set(n.args) - seen
+        seen |= new
+        todo += new
+    return of_root
+
+
+# ---- in two steps
 def _total(n: Node) -> Node | None:
     """The sum from which the mean is computed, if a node is a sum of squared differences from a mean over the same
     axes."""
@@ -67,24 +113,14 @@ def _difference(n: Node) -> Node | None:
     return d if d.prim == "map" and d.attrs["fn"] == "sub" else None
 
 
-def _of_product(x: Node, takes: Multiplies) -> bool:
-    """Whether a value is a large product's result, whose columns are its last axis, perhaps with a bias."""
-    y = beneath(x, ("cast", "reshape"))
-    if y.prim == "map" and y.attrs["fn"] == "add" and y.args[1].prim == "expand":
-        y = beneath(y.args[0], ("reshape",))
-    return (y.prim == "dot" and takes(y.dtype) and all(map(fixed, x.shape)) and y.size >= LEAST
-            and y.shape[-1] == x.shape[-1] and y.size // y.shape[-1] % ROWS == 0)
-
-
 def tiles(x: Node) -> Node:
-    """A value as float32 in shape (tiles, ROWS, columns)."""
-    y = x.args[0] if x.prim == "cast" else x
-    return ir.cast(ir.reshape(y, (math.prod(y.shape[:-1]) // ROWS, ROWS, y.shape[-1])), float32)
+    """A value in shape (tiles, ROWS, columns)."""
+    return ir.reshape(x, (math.prod(x.shape[:-1]) // ROWS, ROWS, x.shape[-1]))
 
 
-def sums(x: Node) -> Node:
-    """The sum of each column of each tile."""
-    return ir.reduce("sum", tiles(x), (1,))
+def of_tiles(op: str, x: Node) -> Node:
+    """The reduction of each column of each tile."""
+    return ir.reduce(op, tiles(x), (1,))
 
 
 def squares(x: Node) -> Node:
@@ -95,13 +131,13 @@ def squares(x: Node) -> Node:
 
 
 def _mean(x: Node) -> Node:
-    s = sums(x)
+    s = of_tiles("sum", x)
     return ir.reshape(ir.map("mul", s, ir.full(1 / ROWS, s.shape, s.dtype)), (s.shape[0], 1, s.shape[1]))
 
 
-def _summed(n: Node) -> Node:
-    """A sum over all rows, as the sum of its tiles' sums."""
-    return ir.reduce("sum", sums(n.args[0]), (0,))
+def _in_two(n: Node) -> Node:
+    """A reduction over all rows, as that of its tiles' results."""
+    return ir.reduce(n.attrs["op"], of_tiles(n.attrs["op"], n.args[0]), (0,))
 
 
 def _squared(n: Node) -> Node:
@@ -117,19 +153,50 @@ def _squared(n: Node) -> Node:
     return ir.reduce("sum", ir.map("add", within, between), (0,))
 
 
-def into_products(fused: Fused, takes: Callable[[Kernel], bool]) -> None:
-    """Have products' kernels store the statistics of tiles. takes: whether a kernel's printer can do so."""
-    by_root = {k.root: k for k in fused.kernels}
-    for k in list(fused.kernels):
-        if k.kind != "contraction" or not k.root.ndim or k.root.size < LEAST or not all(map(fixed, k.root.shape)):
-            continue
-        if k.root.size // k.root.shape[-1] % ROWS:
-            continue
-        found = [by_root.get(n) for n in (sums(k.root), squares(k.root))]
-        if all(s is not None and not s.extra and not s.sides for s in found) and takes(k):
-            loops = [var(v) for v in k.loops]
-            at = div(linear(k.root.shape[:-1], tuple(loops[:-1])), ROWS), loops[-1]
+# ---- into kernels
+def into_products(fused: Fused, takes: Takes) -> None:
+    """Have products' kernels store the reductions of tiles. takes: as of ``over_tiles``."""
+    for k in [k for k in fused.kernels if _large(k)]:
+        found = list(_of_its_tiles(fused, k))
+        if found and takes(k):
             for s in found:
-                assert s is not None
-                k.sides.append((s.root, at))
+                _absorb(s, k)
                 fused.kernels.remove(s)
+
+
+def _of_its_tiles(fused: Fused, k: Kernel) -> Iterator[Kernel]:
+    """The kernels that reduce tiles of a kernel's result, or of what is computed from it, in order."""
+    number, stored = fused.kernels.index(k), {n: i for i, k in enumerate(fused.kernels) for n in k.stores}
+    shape = k.root.size // k.root.shape[-1] // ROWS, ROWS, k.root.shape[-1]
+    for s in fused.kernels[number + 1:]:
+        n = s.root
+        if s.kind != "reduction" or s.extra or s.sides or n.prim != "reduce" or n.args[0].shape != shape:
+            continue
+        if n.attrs["axes"] != (1,) or n.attrs["op"] not in OPS or n.dtype != float32:
+            continue
+        x = sum_of_squares(n)
+        if x is not None and beneath(x, ("cast", "reshape")) is k.root or _computed(n.args[0], k.root, stored, number):
+            yield s
+
+
+def sum_of_squares(n: Node) -> Node | None:
+    """What a node is the sum of squared differences of, within tiles (``squares``); None for others."""
+    d = n.args[0].args[0] if n.args[0].fn == "mul" else n
+    x = beneath(d.args[0], ("reshape",)) if d.fn == "sub" else None
+    return x if x is not None and x.ndim > 1 and squares(x) is n else None
+
+
+def _absorb(s: Kernel, k: Kernel) -> None:
+    """A kernel becomes a reduction that another one carries, and what it reads is read there."""
+    at = linear(k.root.shape[:-1], tuple(var(v) for v in k.loops[:-1]))
+    place: Index = (div(at, ROWS), var(k.loops[-1]))
+    inner = {v for uses in s.members.values() for u in uses for v in u.inside}
+    names: dict[Var, Ix] = {**dict(zip(s.loops, place)), **{v: mod(at, ROWS) for v in inner}}
+
+    def moved(u: Use) -> Use:
+        return Use(k, tuple(substitute(i, names) for i in u.idx), (), False, u.guarded, u.share)
+    k.sides.append((s.root, place))
+    for old, target in ((s.members, k.members), (s.reads, k.reads)):
+        for m, uses in old.items():
+            if m is not k.root and m not in k.stores:
+                target.setdefault(m, []).extend(map(moved, uses))

@@ -109,21 +109,18 @@ class _Compiler:
     def __init__(self, queue: "Queue", at_once: bool):
         self.queue, self.at_once = queue, at_once            # at_once: the process starts before there is a job
         self.process: subprocess.Popen[str] | None = None
-        self.job: Job | None = None                          # that it works on
-        self.began = 0.0                                     # when it began with that
+        self.job, self.began = None, 0.0     # type: Job | None, float        # that it works on, and since when
 
     def start(self) -> None:
         """Start the thread. ``threading.Thread.start`` would wait until it runs: 0.1 ms of a first answer."""
+        SWITCH_INTERVAL.begin()                              # until it runs
         _thread.start_new_thread(self.run, ())
 
     def run(self) -> None:
         """Give jobs to the process until there are none for a while."""
         try:
-            if self.at_once:
-                if not self.queue.wait_until_due() or not _has_compiler():
-                    return
-                with CALLS.compiling():
-                    self.process = _start()
+            if not self._begin():
+                return
             while self.queue.wait(self):
                 with CALLS.compiling():
                     if self.process is None:
@@ -139,17 +136,27 @@ class _Compiler:
             self.queue.leave(self)
             self.stop()
 
+    def _begin(self) -> bool:
+        """Start the process where it is to be there before a job. False where there is no use for it."""
+        try:
+            wanted = not self.at_once or self.queue.wait_until_due() and _has_compiler()
+            if wanted and self.at_once:
+                with CALLS.compiling():
+                    self.process = _start()
+            return wanted
+        finally:
+            SWITCH_INTERVAL.end()
+
     def _compile(self, job: Job) -> bool:
-        with SWITCH_INTERVAL.shortened():
+        with SWITCH_INTERVAL.shortened():                # also while it waits: it has the answer sooner
             key, text = job.key_and_text()
             if key is None or not text:
                 return key is not None
-            assert self.process is not None
-            channel_in, channel_out = self.process.stdin, self.process.stdout
-            assert channel_in is not None and channel_out is not None
-            channel_in.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
-            channel_in.flush()
-        return channel_out.readline().strip() == key
+            process = self.process
+            assert process is not None and process.stdin is not None and process.stdout is not None
+            process.stdin.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
+            process.stdin.flush()
+            return process.stdout.readline().strip() == key
 
     def wait_for_job(self, now: float) -> None:
         """Wait for a program that is about to be there: from ``now`` on as long as it took until then, at most

@@ -1,4 +1,4 @@
-"""The threads of NumPy's own products: one, while compilers work beside a program that waits for them.
+"""The threads of NumPy's own products: fewer, while compilers work beside a program that waits for them.
 
 OpenBLAS divides each product among all cores and waits for the slowest: with a compiler on one of them that is the
 compiler's, and small products take ten times as long.
@@ -8,16 +8,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 from functools import lru_cache
-from typing import Any, Iterator
+from typing import Any
 
 import numpy as np
 
-from ..base import forking
-
 # prefixes and endings of the names that builds of OpenBLAS give their functions
 _NAMES = [(before, after) for before in ("scipy_openblas", "openblas") for after in ("64_", "_64", "")]
-_lock = forking.lock()
-_users, _before = [0], [0]
+_left, _before = [0], [0]                # cores that are left to others; the number of threads while none are
 
 
 @lru_cache(1)
@@ -33,23 +30,13 @@ def _functions() -> Any:
     return None
 
 
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Scope in which products of NumPy take one thread, also those of other threads."""
-    found = _functions()
-    if found is None:
-        yield
+def leave(cores: int) -> None:
+    """Have products of NumPy take so many threads less than before, one at least; for 0, as many as before. It holds
+    for all of Python's threads, also for what is left of a call that began earlier. One of them at a time calls it."""
+    if cores == _left[0] or (found := _functions()) is None:
         return
     put, tell = found
-    with _lock:
-        _users[0] += 1
-        if _users[0] == 1:
-            _before[0] = tell()
-            put(1)
-    try:
-        yield
-    finally:
-        with _lock:
-            _users[0] -= 1
-            if not _users[0]:
-                put(_before[0])
+    if not _left[0]:
+        _before[0] = tell()
+    _left[0] = cores
+    put(max(1, _before[0] - cores))

@@ -7,12 +7,16 @@ from __future__ import annotations
 import atexit
 import contextlib
 import errno
-import hashlib
 import os
 import re
 import tempfile
 import time
 from pathlib import Path
+
+try:
+    from _blake2 import blake2b          # what hashlib gives, which loads OpenSSL first: 2 ms
+except ImportError:
+    from hashlib import blake2b
 
 from ..base.errors import warn_user
 from ..base import config, forking, system
@@ -33,11 +37,11 @@ _at_exit: set[Path] = set()              # folders to look at when the process e
 
 def digest(*parts: str | bytes) -> str:
     """A name for some content. Text may hold bytes that are no UTF-8, as paths do."""
-    h = hashlib.sha256()
+    h = blake2b(digest_size=16)
     for p in parts:
         raw = p.encode("utf-8", "surrogatepass") if isinstance(p, str) else p
         h.update(len(raw).to_bytes(8, "little") + raw)
-    return h.hexdigest()[:32]
+    return h.hexdigest()
 
 
 def encoded(text: str) -> bytes:
@@ -47,7 +51,7 @@ def encoded(text: str) -> bytes:
 
 def checksum(content: bytes) -> str:
     """Tells whether a content is whole: its length and a hash."""
-    return f"{len(content)} {hashlib.blake2b(content, digest_size=16).hexdigest()}"
+    return f"{len(content)} {blake2b(content, digest_size=16).hexdigest()}"
 
 
 def _identity(path: Path) -> tuple[int, ...]:

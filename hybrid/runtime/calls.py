@@ -27,13 +27,11 @@ class Calls:
     @contextlib.contextmanager
     def running_call(self) -> Iterator[None]:
         """While it lasts, a call runs that may get a program, so compilers do not count this time as idle."""
-        with _lock:
-            self.running += 1
+        self._changed(running=1)
         try:
             yield
         finally:
-            with _lock:
-                self.running -= 1
+            self._changed(running=-1)
             self.ended = time.monotonic()
 
     @contextlib.contextmanager
@@ -45,7 +43,7 @@ class Calls:
             job.running += 1
         self.again = begin if job.calls > 1 else self.again
         try:
-            with self.running_call(), blas.one_thread() if self.compilers else contextlib.nullcontext():
+            with self.running_call():
                 yield
         finally:
             with _lock:
@@ -55,11 +53,11 @@ class Calls:
     @contextlib.contextmanager
     def compiling(self) -> Iterator[None]:
         """Scope in which a process compiles."""
-        self._count(1)
+        self._changed(compilers=1)
         try:
             yield
         finally:
-            self._count(-1)
+            self._changed(compilers=-1)
 
     def follow(self, tell: Callable[[int], None]) -> None:
         """Have a function called with the number of processes that compile, now and when it changes."""
@@ -67,10 +65,13 @@ class Calls:
             self.listeners.append(tell)
             tell(self.compilers)
 
-    def _count(self, more: int) -> None:
+    def _changed(self, running: int = 0, compilers: int = 0) -> None:
+        """Count calls and processes, and have calls leave cores to the processes, also those that run already."""
         with _lock:
-            self.compilers += more
-            for tell in self.listeners:
+            self.running += running
+            self.compilers += compilers
+            blas.leave(self.compilers if self.running else 0)
+            for tell in self.listeners if compilers else ():
                 tell(self.compilers)
 
 

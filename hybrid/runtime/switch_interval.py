@@ -13,26 +13,41 @@ class _SwitchInterval:
     background thread does short work that others wait for: each system call gives the GIL up, and it must get it back.
     """
 
-    SHORT = 2e-4                       # seconds
+    SHORT = 5e-5                       # seconds
 
     def __init__(self) -> None:
         self._users, self._before, self._lock = 0, 0.0, forking.lock()
 
-    @contextlib.contextmanager
-    def shortened(self) -> Iterator[None]:
-        """Scope in which it is short."""
+    def begin(self) -> None:
+        """Have it short, until as many calls of ``end``."""
         with self._lock:
             self._users += 1
             if self._users == 1:
                 self._before = sys.getswitchinterval()
                 sys.setswitchinterval(min(self._before, self.SHORT))
+
+    def end(self) -> None:
+        """Take one call of ``begin`` back, which another thread may have made."""
+        with self._lock:
+            self._users -= 1
+            if not self._users:
+                sys.setswitchinterval(self._before)
+
+    @contextlib.contextmanager
+    def shortened(self) -> Iterator[None]:
+        """Scope in which it is short."""
+        self.begin()
         try:
             yield
         finally:
-            with self._lock:
-                self._users -= 1
-                if not self._users:
-                    sys.setswitchinterval(self._before)
+            self.end()
+
+    def in_child(self) -> None:
+        """In a forked process: the threads for which it was short are not there."""
+        if self._users:
+            sys.setswitchinterval(self._before)
+        self._users = 0
 
 
 SWITCH_INTERVAL = _SwitchInterval()
+forking.in_child(SWITCH_INTERVAL.in_child)

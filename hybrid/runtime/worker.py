@@ -34,10 +34,7 @@ def main() -> None:
     jobs: "queue.Queue[str]" = queue.Queue()
     threading.Thread(target=_read, args=(jobs,), daemon=True).start()
     _lower_priority()
-    from ..ir.text import from_text  # noqa: F401, PLC0415  what the first job wants
-    from . import build, compiler_process, cpu, launcher, plans, sized  # noqa: F401, PLC0415
-    launcher.do_without()
-    compiler_process.OWN_SESSION[0] = False                  # the other process ends this session, with its compilers
+    load()
     gc.freeze()                                              # these live as long as the process: not to be scanned
     print(file=answers, flush=True)
     may_have_pending = False                                 # whether there may be deferred tuning
@@ -55,6 +52,14 @@ def main() -> None:
         answers.write(answer + "\n")
         answers.flush()
         gc.collect()                                         # garbage waits until the program is there
+
+
+def load() -> None:
+    """Load what the first job wants."""
+    from ..ir.text import from_text  # noqa: F401, PLC0415  this module is small for those that only start it
+    from . import build, compiler_process, cpu, launcher, plans, sized  # noqa: F401, PLC0415
+    launcher.do_without()
+    compiler_process.OWN_SESSION[0] = False                  # the other process ends this session, with its compilers
 
 
 def _read(jobs: "queue.Queue[str]") -> None:

@@ -11,10 +11,22 @@ from .switch_interval import SWITCH_INTERVAL
 if TYPE_CHECKING:
     import subprocess
 
-# the package without what its users need of it: half of what loading it takes
-CODE = ("import gc, json, sys, types; gc.disable(); sys.path[:], own = json.loads(sys.stdin.readline()); "
-        "package = sys.modules['hybrid'] = types.ModuleType('hybrid'); package.__path__ = own; "
-        "from hybrid.runtime import worker; worker.main()")
+# packages without what their users need of them: half of what loading them takes
+PACKAGES = ("hybrid", "hybrid.runtime")
+CODE = """import gc, json, sys, types
+gc.disable()
+sys.path[:], packages = json.loads(sys.stdin.readline())
+for name, path in packages.items():
+    made = sys.modules[name] = types.ModuleType(name)
+    made.__path__ = path
+from hybrid.runtime import worker
+worker.main()
+"""
+
+
+def folders() -> str:
+    """The line that the process reads first: where it finds modules."""
+    return json.dumps([sys.path, {name: [*sys.modules[name].__path__] for name in PACKAGES}]) + "\n"
 
 
 def _without_site() -> list[str]:
@@ -40,6 +52,6 @@ def _new_process() -> subprocess.Popen[str]:
                                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, start_new_session=True,
                                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"})   # its threads spin at first
     assert process.stdin is not None
-    process.stdin.write(json.dumps([sys.path, [*sys.modules["hybrid"].__path__]]) + "\n")
+    process.stdin.write(folders())
     process.stdin.flush()
     return process

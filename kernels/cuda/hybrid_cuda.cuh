@@ -199,6 +199,19 @@ HY_FN void hy_merge_columns(float (&sum)[8], float (&square)[8], int lane) {
     }
 }
 
+// Merges one reduction of 8 columns in the same way: in the end v[0] of a lane is that of column lane / 4.
+template <class Op> HY_FN void hy_merge_columns(float (&v)[8], Op op, int lane) {
+#pragma unroll
+    for (int step = 4; step; step /= 2) {
+        const bool upper = lane / 4 & step;
+#pragma unroll
+        for (int n = 0; n < step; n++) {
+            const float other = __shfl_xor_sync(~0u, upper ? v[n] : v[n + step], step * 4);
+            v[n] = op(upper ? v[n + step] : v[n], other);
+        }
+    }
+}
+
 // A barrier of the first THREADS threads of a block, whole warps, all of which call it.
 template <int THREADS> HY_FN void hy_sync() {
 #ifdef CUDA_ON_CPU

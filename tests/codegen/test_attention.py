@@ -112,6 +112,7 @@ def wide(p: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
         return exact(p, arrays)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("form", FORMS)

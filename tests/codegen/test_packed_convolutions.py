@@ -96,6 +96,7 @@ def program(name: str) -> tuple[Program, list[np.ndarray]]:
     return p, arrays
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("width", (64, 32, 16), ids=str)
 @pytest.mark.parametrize("name", SHAPES)
 def test_values(name: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,6 +118,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("sanitized")
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("configuration, kind", TESTS)
 def test_kernels(configuration: str, kind: str, folder: Path) -> None:
     library(CONFIGURATIONS[configuration].sanitize)

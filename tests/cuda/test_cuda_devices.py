@@ -2,11 +2,14 @@
 gradients added up, programs that launch where their arrays are."""
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
 import hybrid as mx
 from hybrid import autograd, gluon, nd
+from hybrid.base.errors import DeviceError
 from hybrid.gluon import nn
 from hybrid.gluon.utils import split_and_load
 
@@ -114,3 +117,30 @@ def test_arrays_of_two_gpus_do_not_meet() -> None:
     f = mx.hybridize(lambda a, b: a + b)
     with pytest.raises(Exception, match=r"gpu\(1\)"):
         f(nd.ones((3,), ctx=GPUS[0]), nd.ones((3,), ctx=GPUS[1]))
+
+
+@pytest.mark.parametrize("at", ["argument", "gradient", "given"])
+@pytest.mark.parametrize(("ctx", "other"), [(mx.cpu(), mx.gpu(0)), (mx.gpu(0), mx.cpu()), (mx.gpu(0), mx.gpu(1))])
+def test_an_executor_of_mixed_devices(at: str, ctx: mx.Context, other: mx.Context) -> None:
+    """One clear error, before anything runs."""
+    def zeros(of: str) -> nd.NDArray:
+        return nd.zeros((2, 3), ctx=other if of == at else ctx)
+    y = mx.sym.var("x") * mx.sym.var("w")
+    with pytest.raises(DeviceError, match=rf"are on .*{re.escape(str(ctx))}.*x\.as_in_context"):
+        e = y.bind(ctx, {"x": zeros("argument"), "w": zeros("")}, {"x": zeros(""), "w": zeros("gradient")})
+        e.forward(is_train=True)
+        e.backward(zeros("given"))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_gradients_given_elsewhere(compiled: bool) -> None:
+    """Outside of executors, too."""
+    x = nd.ones((3,), ctx=GPUS[0])
+    x.attach_grad()
+    f = mx.hybridize(lambda a: a * a) if compiled else lambda a: a * a
+    with autograd.record():
+        y = f(x)
+    with pytest.raises(DeviceError, match="backward: an array and the gradient given for it are on gpu"):
+        y.backward(nd.ones((3,), ctx=mx.cpu()))
+    with pytest.raises(DeviceError, match="an array and its gradient are on gpu"):
+        autograd.mark_variables([x], [nd.ones((3,), ctx=GPUS[1])])

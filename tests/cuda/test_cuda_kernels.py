@@ -10,7 +10,7 @@ import pytest
 from hybrid.base import dtype as dt
 from hybrid import ir, runtime
 from hybrid.codegen import cuda
-from hybrid.codegen.printers.cuda import contraction as cuda_contraction, pieces as cuda_pieces
+from hybrid.codegen.printers.cuda import contraction as cuda_contraction, pieces as cuda_pieces, plain_tiles
 from hybrid.passes.pipeline import plan
 from hybrid.base.device import gpu
 from hybrid.runtime import reference
@@ -84,10 +84,10 @@ def _product(rows: int, columns: int, depth: int, dtype: str) -> Form:
 
 def test_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every size of tile, whole and at the edges."""
-    tiles = {16 * m + 3 + 7 * k: (m, n) for k, (m, n) in enumerate(cuda_contraction.TILES)}
+    tiles = {16 * m + 3 + 7 * k: (m, n) for k, (m, n) in enumerate(plain_tiles.SIDES)}
     monkeypatch.setattr(EmulatorDriver, "arch", "sm_86")   # whose tensor cores multiply no float32 faster
-    small = {500 + k: t for k, t in enumerate(cuda_contraction.TILES) if max(t) <= 4}
-    monkeypatch.setattr(cuda_contraction, "_pick", lambda p: {**tiles, **small}[p.rows])
+    small = {500 + k: t for k, t in enumerate(plain_tiles.SIDES) if max(t) <= 4}
+    monkeypatch.setattr(plain_tiles, "tiles_for", lambda p: [plain_tiles.PlainTile(*{**tiles, **small}[p.rows])])
     monkeypatch.setattr(cuda_contraction, "columns_first", lambda k: False)
     check([*(_product(rows, 16 * n + 5, 36, "float32") for rows, (_, n) in tiles.items()),
            *(_product(rows, 16 * n, 19, "float64") for rows, (_, n) in small.items())])

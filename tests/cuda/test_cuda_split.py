@@ -10,6 +10,7 @@ import hybrid as mx
 from hybrid import ir, nd, runtime
 from hybrid.base.device import array_module, gpu
 from hybrid.codegen import cuda
+from hybrid.codegen.printers.cuda import plain_tiles, shares
 from hybrid.passes.pipeline import plan
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import CudaProgram
@@ -104,3 +105,27 @@ def test_large_tiles_of_many_parts_take_two_launches() -> None:
     """One block would add up for longer than another launch takes."""
     form = product(128, 128, 128 * 300)
     assert len(printed(form, "sm_80", 132).launches) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_tiles_without_tensor_cores(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are shared in the same ways: the last block of a tile adds up its parts, or a second launch does; or blocks
+    have equal shares of all k-iterations."""
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_86")
+    rng = np.random.default_rng(5)
+
+    def operand(*shape: int) -> np.ndarray:
+        return (rng.standard_normal(shape) * 4).astype(dtype)
+    form = Form(lambda x, w, z: ir.map("maximum", ir.dot(x, w, ((1,), (1,))) + z, z),
+                [operand(40, 1100), operand(70, 1100), operand(40, 70)], tol=2e-5 if dtype == "float32" else 1e-12)
+    assert [len(printed(form, "sm_86", n).launches) for n in (132, 0)] == [1, 2]
+    check([form])
+    monkeypatch.setattr(EmulatorDriver, "processors", property(lambda self: 4))
+    monkeypatch.setattr(plain_tiles, "SIDES", ((2, 2),))
+    for name, value in (("LEAST_GAIN", float("inf")), ("LEAST_DEPTH", 1), ("LEAST_TIME", 0)):
+        monkeypatch.setattr(shares, name, value)
+    form = Form(form.fn, [operand(40, 90), operand(70, 90), operand(40, 70)], tol=form.tol)
+    assert "hy_wait_for((unsigned *)tickets" in printed(form, "sm_86", 4).source
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    monkeypatch.setenv("HYBRID_EMU_BLOCKS", "4")
+    check([form])

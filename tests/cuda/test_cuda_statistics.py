@@ -1,4 +1,5 @@
-"""BatchNorm's statistics of a convolution on a GPU, from the tiles that its kernel has in registers."""
+"""Reductions that the kernels of products carry on a GPU, from the tiles that they have at hand: BatchNorm's statistics
+of a convolution, gradients of biases, and others."""
 from __future__ import annotations
 
 import math
@@ -11,6 +12,7 @@ from hybrid.codegen.printers.cuda import mma, shares, warpgroup
 from hybrid.ir.kernel import Kernel
 from hybrid.passes import channels_last, tile_statistics
 from hybrid.passes.differentiate import cotangents
+from hybrid.runtime import reference
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import CudaProgram, planned_for
 
@@ -50,13 +52,13 @@ def with_statistics(form: Form) -> list[Kernel]:
     return [k for k in kernels(form) if k.dot is not None and k.sides]
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("of", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize("filters", [64, 40])
-def test_of_a_convolution(arch: str, dtype: str, filters: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_a_convolution(of: str, dtype: str, filters: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its kernel stores two numbers for each 16 pixels and filter, and nobody sums its result again."""
-    monkeypatch.setattr(EmulatorDriver, "arch", arch)
-    if arch == "sm_90a":
+    monkeypatch.setattr(EmulatorDriver, "arch", of)
+    if of == "sm_90a":
         monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
     form = Form(normed, [normal(2, 16, 12, 14, dtype=dtype), normal(filters, 16, 3, 3, dtype=dtype),
                          normal(filters, dtype=dtype)], tol={"float32": 1e-5, "float16": 1e-2}[dtype])
@@ -116,11 +118,102 @@ def test_of_tiles_in_equal_shares(monkeypatch: pytest.MonkeyPatch) -> None:
                                                             gpu_context(0)).report.source
 
 
+# ---- of gradients, and of what is computed from results
+def dense(x: ir.Node, w: ir.Node, b: ir.Node) -> ir.Node:
+    y = ir.dot(x, w, ((x.ndim - 1,), (1,)))
+    return y + ir.expand(b, y.shape)
+
+
+def trained(x: ir.Node, w: ir.Node, b: ir.Node, v: ir.Node, c: ir.Node, head: ir.Node) -> tuple[ir.Node, ...]:
+    """Gradients of two layers: the first bias's is the sum of what the second one's data gradient gives."""
+    y = dense(ir.map("relu", dense(x, w, b)), v, c)
+    return tuple(cotangents([y], [head], [w, b, v, c]))
+
+
+def layers(rows: int, width: int = 40, dtype: str = "float32") -> list[np.ndarray]:
+    shapes = (rows, 24), (width, 24), (width,), (32, width), (32,), (rows, 32)
+    return [normal(*s, dtype=dtype) for s in shapes]
+
+
+def largest(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+    """The greatest and the least of each column of a product's result and another array."""
+    y = ir.dot(x, w, ((1,), (0,))) * z
+    return y, ir.reduce("max", y, (0,)), ir.reduce("min", y, (0,))
+
+
+ARCHS = ["sm_80", "sm_86", "sm_90a"]           # by warps on tensor cores, in tiles of other units, by warpgroups
+
+
+@pytest.fixture(params=ARCHS)
+def arch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(EmulatorDriver, "arch", request.param)
+    if request.param == "sm_90a":
+        monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
+    return str(request.param)
+
+
+def test_a_gradient_of_a_bias(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is summed where the gradient of the layer's result is computed: without races, in the same order each time."""
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    form = Form(trained, layers(144))
+    (k,) = with_statistics(form)
+    assert [n.shape for n, _ in k.sides] == [(9, 40)]
+    whole, arrays, *_ = program([form])
+    found = [got for _, got, _ in run_program(whole, arrays)]
+    for n, wanted in enumerate(reference.run(whole, arrays, np)[0]):
+        for got in found:
+            np.testing.assert_allclose(got[n], wanted, rtol=2e-5, atol=2e-4)
+        np.testing.assert_array_equal(found[0][n], found[1][n])
+
+
+def test_other_reductions(arch: str) -> None:
+    """The greatest and the least, with rows and columns that do not fill tiles."""
+    form = Form(largest, [normal(48, 32), normal(32, 72), normal(48, 72)], tol=2e-5)
+    (k,) = with_statistics(form)
+    assert [n.attrs["op"] for n, _ in k.sides] == ["max", "min"]
+    check([form])
+
+
+def test_statistics_of_other_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums, and squared differences from their mean, where no tensor cores multiply."""
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_86")
+
+    def centred(x: ir.Node, w: ir.Node, b: ir.Node) -> tuple[ir.Node, ...]:
+        y = dense(x, w, b)
+        d = y - ir.reshape(ir.reduce("sum", y, (0,)) / y.shape[0], (1, y.shape[1]))
+        return d, ir.reduce("sum", d * d, (0,)) / y.shape[0]
+    form = Form(centred, layers(144)[:3], tol=2e-5)
+    assert len(with_statistics(form)[0].sides) == 2
+    check([form])
+
+
+@pytest.mark.parametrize(("of", "dtype"), [("sm_80", "float32"), ("sm_90a", "float16")])
+def test_gradients_of_statistics(of: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """BatchNorm's two sums over the gradient of its result, which reads the result of the forward pass, too."""
+    monkeypatch.setattr(EmulatorDriver, "arch", of)
+
+    def step(x: ir.Node, w: ir.Node, v: ir.Node, b: ir.Node, head: ir.Node) -> tuple[ir.Node, ...]:
+        y, *_ = normed(x, w, b)
+        z = conv(ir.map("relu", y), v, b, 1, 1)
+        return tuple(cotangents([z], [head], [w, v]))
+    shapes = (2, 16, 8, 8), (40, 16, 3, 3), (40, 40, 3, 3), (40,), (2, 40, 8, 8)
+    form = Form(step, [normal(*s, dtype=dtype) for s in shapes], tol=2e-5 if dtype == "float32" else 4e-2)
+    assert [len(k.sides) for k in with_statistics(form)] == [2, 2]
+    check([form])
+
+
+def later(x: ir.Node, w: ir.Node, v: ir.Node) -> tuple[ir.Node, ...]:
+    """The sums of two products' results, the second of which is computed from the first."""
+    y = ir.dot(x, w, ((1,), (0,)))
+    z = ir.map("relu", ir.dot(y, v, ((1,), (0,))))
+    return y, z, ir.reduce("sum", y * z, (0,))
+
+
 def test_what_keeps_its_sums() -> None:
-    """Pixels that do not fill groups of 16, sums without a mean, a function of the result: they get no statistics."""
+    """Pixels that do not fill groups of 16, and functions of what is stored later: their kernels carry nothing."""
     x, w, b = normal(2, 16, 9, 7), normal(64, 16, 3, 3), normal(64)
-    even = normal(2, 16, 8, 8)
-    for fn, data in ((normed, x), (lambda x, w, b: ir.reduce("sum", conv(x, w, b, 1, 1), (0, 2, 3)), even)):
-        form = Form(fn, [data, w, b])
-        assert not with_statistics(form)
+
+    for fn, arrays, carried in ((normed, [x, w, b], 0), (later, [normal(32, 64), normal(64, 32), normal(32, 32)], 1)):
+        form = Form(fn, arrays, tol=1e-4)
+        assert len(with_statistics(form)) == carried        # the second product's kernel has both
         check([form])

@@ -15,7 +15,7 @@ import pytest
 
 from hybrid import hybridize, ir, nd, runtime
 from hybrid.base.device import find_cupy, gpu
-from hybrid.codegen.printers.cuda import contraction as cuda_contraction
+from hybrid.codegen.printers.cuda import plain_tiles
 from hybrid.base.errors import HybridError
 from hybrid.runtime.cuda import EmulatorError, emulator, nvrtc, watch
 from hybrid.runtime.cuda.emulator import EmulatorDriver
@@ -157,7 +157,7 @@ def test_no_bank_is_met_more_than_twice_as_often_as_bytes_need(form: Form, tile:
                                                                 monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of products, and counts and places of digits, whatever the digits are."""
     monkeypatch.setattr(watch, "_flows", {})
-    monkeypatch.setattr(cuda_contraction, "_pick", lambda p: tile)
+    monkeypatch.setattr(plain_tiles, "tiles_for", lambda p: [plain_tiles.PlainTile(*tile)])
     runtime.compile(program([form])[0], gpu(0))(form.arrays)
     flows = [f for f in watch.traffic() if f.space == "shared"]
     assert len(flows) > 3 and all(f.factor <= 2 for f in flows), [f for f in flows if f.factor > 2]

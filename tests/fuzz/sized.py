@@ -13,9 +13,11 @@ from .program import Input, Program, namespace, quiet
 
 TILES = (4, 6, 8, 14, 16, 16, 32, 48)         # heights and widths of tiles, and of vectors
 LEAST = (0, 0, 0, 1, 1, 2, 3)                 # smallest sizes: not every operator takes none, or one
-FLOW = ("nd.contrib.foreach(lambda s, c: (s * {k} + c, nd.tanh(s + c)), {a}, nd.zeros_like({a}.sum(axis=0)))[0]",
+# states keep their dtype: a compiled loop refuses those that do not
+FLOW = ("nd.contrib.foreach(lambda s, c: (s * {k} + c, nd.tanh(s + c).astype(s.dtype)), {a}, "
+        "nd.zeros_like({a}.sum(axis=0)))[0]",
         "nd.contrib.foreach(lambda s, c: (c, c + s), {a}, {a}.sum(axis=0) * 0)[1]",
-        "nd.contrib.while_loop(lambda i, s: i < 3, lambda i, s: ((), (i + 1, nd.tanh(s) * {k})), "
+        "nd.contrib.while_loop(lambda i, s: i < 3, lambda i, s: ((), (i + 1, (nd.tanh(s) * {k}).astype(s.dtype))), "
         "(nd.zeros((1,)), {a}), max_iterations=5)[1][1]",
         "nd.contrib.cond(nd.ones((1,)) * {k} > 1, lambda: {a} * 2, lambda: {a} - 1)",
         "{a} * 2 if {a}.shape[0] > 5 else {a} - 1", "{a} / max({a}.shape[0], 1)", "{a}[:{a}.shape[0] // 2]",

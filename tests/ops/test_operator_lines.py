@@ -85,6 +85,7 @@ PYTHON = re.compile(r"nd\.|multi_|reset_arrays|_update\(|histogram")
 TRACED = [k for k in NUMBERS if not PYTHON.search(lines.LINES[k]) and "boolean_mask" not in lines.LINES[k]]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("number", TRACED, ids=_id)
 def test_hybridized(number: int) -> None:
     """The same through one compiled program."""

@@ -131,6 +131,7 @@ PARTS = [pytest.param(start, order, id=f"{start}-{name}", marks=[pytest.mark.tho
          for i, start in enumerate(range(0, len(ROWS), CHUNK)) for order, name in ((1, "first"), (2, "second"))]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("start,order", PARTS)
 def test_compiled(start: int, order: int) -> None:
     """Compiled to C, first and second gradients are those of the reference."""
@@ -138,6 +139,7 @@ def test_compiled(start: int, order: int) -> None:
 
 
 # and of the first ones as CUDA a half
+@pytest.mark.share(2)
 @pytest.mark.parametrize("start,order", [
     pytest.param(*p.values, id=p.id, marks=[pytest.mark.thorough] if i // 2 % 2 or i % 8 > 1 and i % 2 else [])
     for i, p in enumerate(PARTS)])
@@ -148,6 +150,7 @@ def test_cuda(start: int, order: int, monkeypatch: pytest.MonkeyPatch) -> None:
     _compiled_equals_reference(ROWS[start:start + CHUNK], order, gpu())
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("start", range(0, len(ROWS), 2 * CHUNK))
 def test_partitioned(start: int) -> None:
     """Split in a forward and a backward program as a recorded hybridized call is, both compiled to C: the same

@@ -96,6 +96,7 @@ def test_eager(number: int) -> None:
     _check(number, lambda function: function)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("number", _rows(True))
 def test_hybridized(number: int) -> None:
     """The same through one compiled program."""

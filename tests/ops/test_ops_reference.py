@@ -67,6 +67,7 @@ def _compiled(program: Program, arrays: list[np.ndarray]) -> list[np.ndarray]:
     return runtime.compile(program, cpu())(arrays)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("run", [_interpret, _compiled], ids=["numpy", "c"])
 @pytest.mark.parametrize("number", _rows())
 def test_definition(number: int, run: Any) -> None:

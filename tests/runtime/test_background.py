@@ -202,17 +202,20 @@ def test_products_of_numpy_leave_compilers_a_core() -> None:
     found = blas._functions()
     if found is None:
         pytest.skip("NumPy multiplies by another library than OpenBLAS")
-    before = found[1]()
-    with blas.one_thread():
-        with blas.one_thread():
-            assert found[1]() == 1
-        assert found[1]() == 1
-    assert found[1]() == before
-    job = background.Job("x", lambda: (None, ""), frozenset())
+    job, before = background.Job("x", lambda: (None, ""), frozenset()), found[1]()
+    rest = max(1, before - 1)
     with background.CALLS.without_program(job):
         assert found[1]() == before
-    with background.CALLS.compiling(), background.CALLS.without_program(job):
-        assert found[1]() == 1
+        with background.CALLS.compiling():                           # one that starts beside a call
+            assert found[1]() == rest
+            with background.CALLS.compiling(), background.CALLS.without_program(job):
+                assert found[1]() == max(1, before - 2)
+            assert found[1]() == rest
+        assert found[1]() == before
+    with background.CALLS.compiling():
+        assert found[1]() == before                                  # nothing waits
+        with background.CALLS.running_call():                        # a first one, too
+            assert found[1]() == rest
     assert found[1]() == before
 
 

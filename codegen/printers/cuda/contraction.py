@@ -4,7 +4,9 @@ in shared memory with sums in registers, or tensor cores, for half types and, wh
 from __future__ import annotations
 
 import math
-from typing import Sequence
+from collections.abc import Sequence
+
+import numpy as np
 
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
@@ -14,10 +16,10 @@ from .grouped import of_groups, print_filters, print_pixels
 from .grid import Grid
 from .mma import pick, print_mma, takes_mma
 from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
+from .plain_tiles import grid_of, print_tiles
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
 from .stages import LINE
-from .tile import Fill, tile_cost
 from .warpgroup import pick_warpgroup, print_warpgroup
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import root_index
@@ -26,7 +28,6 @@ from hybrid.codegen.schedule.choose import first_that_fits
 FEW = 4                         # rows up to which a product is done as dot products
 SHORT = 32                      # depth up to which a thread adds up a few rows by itself
 WARPS = THREADS // 32
-TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 2), (1, 1))      # sums of a thread
 
 
 def print_contraction(k: Kernel, name: str) -> PrintedCuda:
@@ -51,25 +52,27 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
             return _across(p)
     p = Product(k, name, columns_first(k))
     if not takes_mma(p):
-        return _tiles(p)
+        return print_tiles(p)
     division = pick_warpgroup(p)
     return print_warpgroup(p, division) if division is not None else print_mma(p)
 
 
 def takes_statistics(k: Kernel) -> bool:
-    """Whether the kernel of a contraction can store statistics of each 16 rows of its result: a warp must have all 16
-    rows of a column, and a block the sums over the whole depth."""
+    """Whether the kernel of a contraction can carry reductions of each 16 rows of its result: a warp, or a block's
+    turn, must have all 16 rows of a column, and a block the sums over the whole depth."""
     if k.dot is None or of_groups(k.dot):
         return False
     p = Product(k, "", columns_first(k))
-    if p.batch != 1 or not takes_mma(p) or min(p.rows, p.columns) <= FEW or p.rows % 16:
+    if p.batch != 1 or min(p.rows, p.columns) <= FEW or p.rows % 16 or k.root.size != p.rows * p.columns:
         return False
+    axes = (*p.m.rows, *p.m.columns)
+    steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in axes]
+    if any(v.extent > 1 and step != after for v, step, after in zip(axes, steps, _row_major(axes))):
+        return False
+    if not takes_mma(p):
+        return p.sum_dtype == np.float32 and grid_of(p).in_registers
     division = pick_warpgroup(p) or pick(p)
-    steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in (*p.m.rows, *p.m.columns)]
-    grid = Grid(p, division, LINE // p.dot.dtype.itemsize)
-    return (grid.in_registers and division.tile.ni % 4 == 0 and k.root.size == p.rows * p.columns
-            and all(v.extent == 1 or step == after for v, step, after in zip(
-                (*p.m.rows, *p.m.columns), steps, _row_major((*p.m.rows, *p.m.columns)))))
+    return division.tile.ni % 4 == 0 and Grid(p, division, LINE // p.dot.dtype.itemsize).in_registers
 
 
 def _row_major(vs: Sequence[Var]) -> list[int]:
@@ -143,79 +146,3 @@ def _across(p: Product) -> PrintedCuda:
             "#pragma unroll", f"for (int w = 1; w < {WARPS}; w++) mine += shared[rr][w][lane];",
             *p.last("rr", "cc", "mine", part)]
     return p.printed(body, blocks * parts, THREADS, parts, shared)
-
-
-# ---- tiles
-def _pick(p: Product) -> tuple[int, int]:
-    """Sums of a thread (rows, columns) that finish first."""
-    most = 8 if p.sum_dtype.itemsize <= 4 else 4
-    return min((t for t in TILES if max(t) <= most),
-               key=lambda t: tile_cost(p, 16 * t[0], 16 * t[1], t[0] * t[1] + 1.5 * (t[0] + t[1])))
-
-
-def _place(count: int, size: int, thread: str, i: str) -> str:
-    """Where in a tile's side the i-th of a thread's sums stands: stretches of up to four, so that they are read as
-    vectors."""
-    return f"{i} / 4 * {size // 2} + {thread} * 4 + {i} % 4" if count == 8 else f"{thread} * {count} + {i}"
-
-
-def _vectors(count: int, size: int, thread: str, shared: str, own: str, T: str) -> list[tuple[str, str]]:
-    """Where a thread's values of a tile's side lie in shared memory and in its own array, as vectors of up to 16 bytes:
-    then the lanes of one memory transaction read each bank of shared memory once."""
-    step = min(count, 4 if T in ("float", "int", "unsigned") else 2)
-    if step == 1:
-        return [(f"{shared}[{_place(count, size, thread, str(i))}]", f"{own}[{i}]") for i in range(count)]
-    return [(f"*(hy_pack<{T}, {step}> *)({shared} + {_place(count, size, thread, str(i))})",
-             f"*(hy_pack<{T}, {step}> *)({own} + {i})") for i in range(0, count, step)]
-
-
-def _tiles(p: Product) -> PrintedCuda:
-    """256 threads compute a tile over slices in shared memory, each a few rows and columns; the next slice is on its
-    way meanwhile."""
-    tm, tn = _pick(p)
-    bm, bn, bk = 16 * tm, 16 * tn, 8 if tm * tn > 16 else 16
-    rt, ct = -(-p.rows // bm), -(-p.columns // bn)
-    parts = share_depth(p.batch * rt * ct, p.depth, 256)
-    step = -(-p.depth // (parts * bk)) * bk
-    parts = -(-p.depth // step)
-    fills = [Fill(p, side, size, bk) for side, size in (("a", bm), ("b", bn))]
-    T, kind = p.T, p.kind
-    part = None if parts == 1 else f"({kind})part"
-    pad = 16 // max(4, p.sum_dtype.itemsize)               # of the smallest vector, so that rows begin at other banks
-    arrays, shared = p.arrays(As=(2, bk, bm + pad), Bs=(2, bk, bn + pad), S=(16, bn + pad))
-    body = [*arrays,
-            f"unsigned part = blockIdx.x % {parts}u, tile = blockIdx.x / {parts}u % {rt * ct}u;",
-            f"{kind} u = ({kind})(blockIdx.x / {parts * rt * ct}u);",
-            f"{kind} r0 = ({kind})(tile / {ct}u) * {bm}, c0 = ({kind})(tile % {ct}u) * {bn}, low = ({kind})part * "
-            f"{step};",
-            f"{kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
-            "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);",
-            *p.decode("u", p.m.batch), "int tx = threadIdx.x % 16, ty = threadIdx.x / 16, buffer = 0;",
-            f"__align__(16) {T} acc[{tm}][{tn}] = {{}};",
-            *(s for f in fills for s in f.declare(T)), "#pragma unroll 1", f"for ({kind} k0 = low;; k0 += {bk}) {{",
-            "  if (k0 < high) {",
-            *("    " + s for f in fills for s in f.load("high")), "  }", "  if (k0 > low) {", "    #pragma unroll",
-            f"    for (int q = 0; q < {bk}; q++) {{",
-            f"      __align__(16) {T} x[{tm}], y[{tn}];",
-            *(f"      {to} = {at};" for at, to in [*_vectors(tm, bm, "ty", "As[buffer][q]", "x", T),
-                                                   *_vectors(tn, bn, "tx", "Bs[buffer][q]", "y", T)]),
-            "      #pragma unroll",
-            f"      for (int i = 0; i < {tm}; i++)",
-            "        #pragma unroll", f"        for (int j = 0; j < {tn}; j++) acc[i][j] += x[i] * y[j];", "    }",
-            "    buffer ^= 1;", "  }",
-            "  if (k0 >= high) break;",
-            *("  " + s for f, to in zip(fills, ("As[buffer]", "Bs[buffer]")) for s in f.keep_by_depth(to)),
-            "  __syncthreads();", "}", *_store(p, tm, tn, bm, bn, part)]
-    return p.printed(body, p.batch * rt * ct * parts, THREADS, parts, shared)
-
-
-def _store(p: Product, tm: int, tn: int, bm: int, bn: int, part: str | None) -> Sequence[str]:
-    """The tile, 16 rows at a time through shared memory, so that neighbouring threads finish neighbouring columns."""
-    row = [f"      {at} = {own};" for at, own in _vectors(tn, bn, "tx", "S[ty]", "acc[i]", p.T)]
-    return ["#pragma unroll 1", f"for (int turn = 0; turn < {tm}; turn++) {{", "  __syncthreads();",
-            "  #pragma unroll", f"  for (int i = 0; i < {tm}; i++)", "    if (i == turn) {", *row, "    }",
-            "  __syncthreads();", "  #pragma unroll 1",
-            f"  for (int e = threadIdx.x; e < {16 * bn}; e += {THREADS}) {{",
-            f"    int line = e / {bn}, column = e % {bn};",
-            f"    {p.kind} rr = r0 + ({_place(tm, bm, 'line', 'turn')}), cc = c0 + column;",
-            *("    " + s for s in p.last("rr", "cc", "S[line][column]", part)), "  }", "}"]

@@ -1,9 +1,10 @@
 """The epilogue of products on tensor cores: a thread finishes the sums that it has in registers, and stores neighbours
-as one; then come the statistics of its results, where they are wanted."""
+as one; then come reductions of its results, where the kernel carries some."""
 from __future__ import annotations
 
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
+from .carried import declared, keep, merged
 from .pieces import CudaEmitter, emitter, neighbours
 from .product import Product
 from .stages import Tile
@@ -26,32 +27,12 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
     rounds = 1 if mixed else tile.ni
     whole = p.rows % tile.rows == 0, p.columns % tile.columns == 0
     inside = [t for t, w in zip((f"rr < {p.rows}", f"cc < {p.columns}"), whole) if not w]
-    return ["#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
+    return [*declared(p.k, tile), "#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
             f"  for (int x = 0; x < {2 * tile.mi}; x++)", "    #pragma unroll",
             f"    for (int z = 0; z < {together // width}; z++) {{",
             f"      const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
             "      HY_ASSUME(rr >= 0 && cc >= 0);", f"      if ({' && '.join(inside) or 'true'}) {{",
-            *("        " + s for s in lines), "      }", "    }", *_statistics(p, tile, mixed)]
-
-
-def _statistics(p: Product, tile: Tile, mixed: bool) -> list[str]:
-    """Lines that store the statistics of each 16 rows of a warp's results, which are now where its sums were: lanes
-    merge them by halves, until each has one of 8 columns."""
-    if not p.k.sides:
-        return []
-    total, squares = (p.names[n] for n, _ in p.k.sides)
-    at = (f"lane % 4 * {2 * tile.ni} + y * 8 + lane / 4" if mixed else
-          "y * 32 + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2")
-    return ["#pragma unroll", f"for (int i = 0; i < {tile.mi}; i++)", "  #pragma unroll",
-            f"  for (int y = 0; y < {tile.ni // 4}; y++) {{", "    float sum[8], square[8];", "    #pragma unroll",
-            "    for (int n = 0; n < 8; n++) {",
-            "      const float a = acc[i][y * 4 + n / 2][n % 2], b = acc[i][y * 4 + n / 2][n % 2 + 2];",
-            "      sum[n] = a + b, square[n] = (a - b) * (a - b) * 0.5f;", "    }",
-            "    hy_merge_columns(sum, square, lane);",
-            f"    const {p.kind} row = (r0 + top) / 16 + i, cc = c0 + left + {at};",
-            f"    if (row < {p.rows // 16} && cc < {p.columns}) {{",
-            f"      {total}[row * {p.columns} + cc] = sum[0];", f"      {squares}[row * {p.columns} + cc] = square[0];",
-            "    }", "  }"]
+            *("        " + s for s in lines), "      }", "    }", *merged(p, tile, mixed)]
 
 
 def _cell(width: int) -> str:
@@ -74,7 +55,9 @@ def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list
         index = tuple(substitute(i, names) for i in p.m.dot_index)
         block.body.append(f"float raw = {_cell(width)};")
         if part is None:
-            result(p, e, index, block, _cell(width))
+            result(p, e, index, block)
+            if p.k.sides:
+                keep(p.k, e, root_index(p.k, index), block, _cell(width))
         else:
             _keep(p, e, index, block, part)
     lines = neighbours(e, lane, [*p.m.batch, *p.m.rows, *columns, first], one)
@@ -96,15 +79,10 @@ def _keep(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, part:
     block.body.append(e.pack(f"scratch + {part} * ({p.kind}){p.dot.size}", "float", at, "raw"))
 
 
-def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block, cell: str = "raw") -> None:
-    """Compute the root from the sum ``raw`` and store it. cell: the sum's place, where the root is kept for statistics
-    of results, if these are wanted."""
+def result(p: Product, e: CudaEmitter, index: tuple[Ix, ...], block: Block) -> None:
+    """Compute the root from the sum ``raw`` and store it."""
     if is_half(p.dot.dtype):
         block.body.append(f"float sum = {CUDA.rounded(p.dot.dtype, 'raw')};")
         e.halves["sum"] = CUDA.half_stored(p.dot.dtype, "raw")
     e.given[p.dot] = lambda idx: "sum" if is_half(p.dot.dtype) else "raw"
-    at = root_index(p.k, index)
-    value = e.value(p.k.root, at, block)
-    if p.k.sides:
-        block.body.append(f"{cell} = {value};")
-    block.body.append(e.store(p.names[p.k.root], p.k.root, at, value))
+    e.put(p.names[p.k.root], p.k.root, root_index(p.k, index), block)

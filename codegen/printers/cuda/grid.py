@@ -1,5 +1,7 @@
-"""How the blocks of a launch share a product on tensor cores: tiles of its result, and parts of its depth."""
+"""How the blocks of a launch share a product: tiles of its result, and parts of its depth."""
 from __future__ import annotations
+
+from typing import Any
 
 from .epilogue import epilogue
 from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, function, indented
@@ -24,12 +26,16 @@ class Grid:
     """
     in_registers: bool
     last_adds: bool
+    wait: list[str] = ["hy_wait<0>();"]                        # statements behind the last products
 
-    def __init__(self, p: Product, division: Division, deep: int, producers: int = 0):
+    def __init__(self, p: Product, division: Division[Any], deep: int, producers: int = 0):
         tile = division.tile
         self.threads = tile.threads + producers
         self.sync = f"hy_sync<{tile.threads}>();" if producers else "__syncthreads();"
         self.p, self.tile, self.deep, self.shares, self.why = p, tile, deep, division.shares, division.why
+        self.item = max(4, p.sum_dtype.itemsize)
+        self.width = min(tile.sums, 16 // self.item)           # sums of a thread that are stored as one
+        self.places = self._places()
         self.across = -(-p.columns // tile.columns)
         self.count = -(-p.rows // tile.rows) * self.across     # of a matrix
         tiles = p.batch * self.count
@@ -41,6 +47,20 @@ class Grid:
         if self.shares:
             self.blocks = self.shares.blocks + tiles - self.shares.tiles
 
+    def _places(self) -> list[str]:
+        """Statements that find out where a thread's sums stand in its tile."""
+        t = self.tile
+        return ["const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
+                f"const int top = warp / {t.across} * {16 * t.mi}, left = warp % {t.across} * {8 * t.ni};"]
+
+    def _declared(self) -> str:
+        """The declaration of a thread's sums."""
+        return f"float acc[{self.tile.mi}][{self.tile.ni}][4] = {{}};"
+
+    def _finished(self, mixed: bool, part: str | None) -> list[str]:
+        """What follows when the sums of a tile are there. mixed, part: as of ``epilogue``."""
+        return epilogue(self.p, self.tile, mixed, part)
+
     def _divide(self, tiles: int, parts: int) -> None:
         """Choose parts of the depth, at most so many."""
         p, tile, deep = self.p, self.tile, self.deep
@@ -48,7 +68,8 @@ class Grid:
         self.parts = -(-p.depth // self.step)
         self.iterations, self.blocks = self.step // deep, tiles * self.parts
         # in clocks; the blocks that add are few, so that each reads at the rate of its own port to the L2
-        adding = -(-self.parts // SUMMED_TOGETHER) * ROUND_TRIP + self.parts * tile.rows * tile.columns * 4 / PORT
+        moved = self.parts * tile.rows * tile.columns * self.item
+        adding = -(-self.parts // SUMMED_TOGETHER) * ROUND_TRIP + moved / PORT
         self.last_adds = self.parts > 1 and current().processors > 0 and adding <= MOST_ADDING
         self.in_registers = self.parts == 1 or self.last_adds
 
@@ -65,7 +86,7 @@ class Grid:
                 f"c0 = ({kind})(tile % {self.across}u) * {tile.columns}, low = {low};",
                 f"const {kind} high = low + {step} < {p.depth} ? low + {step} : {p.depth};",
                 "HY_ASSUME(u >= 0 && r0 >= 0 && c0 >= 0 && low >= 0);", *p.decode("u", p.m.batch),
-                f"float acc[{tile.mi}][{tile.ni}][4] = {{}};"]
+                self._declared()]
 
     # ---- parts of the same depth
     def _added(self) -> list[str]:
@@ -80,36 +101,39 @@ class Grid:
                 f"for (int from = 0; from < {self.parts}; from++) {{",
                 *indented(self._add_sums_of(f"(blockIdx.x / {self.parts}u * {self.parts} + from)")), "}"]
 
-    def _each_fragment(self) -> list[str]:
-        """The begin of a loop over the four-element pieces of a thread's sums."""
-        return ["#pragma unroll", f"for (int n = 0; n < {self.tile.mi * self.tile.ni}; n++) {{",
-                f"  const int i = n / {self.tile.ni}, j = n % {self.tile.ni};"]
+    def _each_piece(self) -> list[str]:
+        """The begin of a loop over the pieces of a thread's sums, each of which is stored as one."""
+        return ["#pragma unroll", f"for (int n = 0; n < {self.tile.sums // self.width}; n++) {{"]
+
+    def _sum(self) -> str:
+        """The w-th sum of the n-th piece."""
+        return f"(({self.p.T} *)acc)[n * {self.width} + w]"
 
     def _own_sums(self, number: str) -> str:
         """Declares where in working memory a thread's sums of block ``number`` lie."""
         return (f"hy_sums *own = (hy_sums *)scratch + (size_t){number} * "
-                f"{self.tile.mi * self.tile.ni * self.tile.threads} + threadIdx.x;")
+                f"{self.tile.sums // self.width * self.tile.threads} + threadIdx.x;")
 
     def _store_sums(self, number: str, clear: bool) -> list[str]:
         """Stores a thread's sums as those of block ``number``. clear: then sets them to -0.0 (to which x adds up to x,
         also if x is -0.0), so that all parts, its own too, are added in order."""
-        cleared = ", acc[i][j][w] = -0.0f" if clear else ""
-        return ["{", f"  {self._own_sums(number)}", *indented(self._each_fragment()), "    hy_sums v;",
+        cleared = f", {self._sum()} = -({self.p.T})0" if clear else ""
+        return ["{", f"  {self._own_sums(number)}", *indented(self._each_piece()), "    hy_sums v;",
                 "    #pragma unroll",
-                f"    for (int w = 0; w < 4; w++) v.x[w] = acc[i][j][w]{cleared};",
+                f"    for (int w = 0; w < {self.width}; w++) v.x[w] = {self._sum()}{cleared};",
                 f"    own[n * {self.tile.threads}] = v;", "  }", "}"]
 
     def _add_sums_of(self, number: str) -> list[str]:
         """Adds the sums that block ``number`` stored to a thread's own."""
-        return [self._own_sums(number), *self._each_fragment(), f"  const hy_sums v = own[n * {self.tile.threads}];",
-                "  #pragma unroll", "  for (int w = 0; w < 4; w++) acc[i][j][w] += v.x[w];", "}"]
+        return [self._own_sums(number), *self._each_piece(), f"  const hy_sums v = own[n * {self.tile.threads}];",
+                "  #pragma unroll", f"  for (int w = 0; w < {self.width}; w++) {self._sum()} += v.x[w];", "}"]
 
     # ---- equal shares
     def _shared(self, sums: list[str], mixed: bool) -> list[str]:
         """A block takes the next number, which says what its share is, and goes through the share's tiles."""
         s = self.shares
         assert s is not None
-        finished = epilogue(self.p, self.tile, mixed, None)
+        finished = self._finished(mixed, None)
         first, last = f"{s.blocks - 1} - number", f"{s.blocks} - number"
         whole = f"(number - {s.blocks}u + {s.tiles}u) * {s.iterations}"
         return ["if (threadIdx.x == 0) {", "  const unsigned before = atomicAdd((unsigned *)tickets, 1u);",
@@ -122,7 +146,7 @@ class Grid:
                 f"  const unsigned tile = from / {s.iterations}u, first = from % {s.iterations}u;",
                 f"  const int rounds = min({s.iterations}u - first, to - from);",
                 *indented([*self._tile_header(f"({self.p.kind})first * {self.deep}", f"rounds * {self.deep}"), *sums,
-                            "hy_wait<0>();", "if (first) {",
+                            *self.wait, "if (first) {",
                             *indented(self._publish(f"({first})")), "} else {",
                             *indented([*self._wait_and_add(f"({first})"), *finished]), "}"]),
                 "  from += rounds;", "}"]
@@ -149,18 +173,16 @@ class Grid:
             p.k.form = FORM
         else:
             p.k.not_taken.append((FORM, self.why))
-        body = ["extern __shared__ __align__(1024) unsigned char tile_memory[];",
-                "const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;",
-                f"const int top = warp / {tile.across} * {16 * tile.mi}, left = warp % {tile.across} * {8 * tile.ni};"]
+        body = ["extern __shared__ __align__(1024) unsigned char tile_memory[];", *self.places]
         if self.shares or self.last_adds:
-            body.append("typedef hy_pack<float, 4> hy_sums;")
+            body.append(f"typedef hy_pack<{p.T}, {self.width}> hy_sums;")
         body += self._shared(sums, mixed) if self.shares else [
-            *self._block_header(), *sums, "hy_wait<0>();", *(self._added() if self.last_adds else []),
-            *epilogue(p, tile, mixed, self.part)]
+            *self._block_header(), *sums, *self.wait, *(self._added() if self.last_adds else []),
+            *self._finished(mixed, self.part)]
         if not self.shares and not self.last_adds:
             return p.printed(body, self.blocks, self.threads, self.parts, shared)
-        text = function(p.name, p.args, len(p.k.stores), body, self.threads, "float", True, word="tickets")
+        text = function(p.name, p.args, len(p.k.stores), body, self.threads, p.T, True, word="tickets")
         left, words = ((self.shares.blocks, 1 + self.shares.blocks) if self.shares else
                        (self.blocks, self.blocks // self.parts))
         return PrintedCuda(text, [Launch(p.name, self.blocks, self.threads, [*p.args, SCRATCH, TICKETS], shared)],
-                           4 * left * tile.rows * tile.columns, words)
+                           self.item * left * tile.rows * tile.columns, words)

@@ -47,12 +47,12 @@ def work(p: Product, t: Tile, faster: float = 1) -> float:
     return t.rows * t.columns / speed + (1 if halves else 2) * (t.rows + t.columns) / 32
 
 
-def pick(p: Product) -> Division:
+def pick(p: Product) -> Division[Tile]:
     """The division that finishes first. Elements that are computed on the way take registers: then tiles have fewer."""
     most = [128 if p.operand(x).address is not None or copies_whole(p, x, 16 // p.dot.dtype.itemsize)[1] else 64
             for x in "ab"]
     return best_division(p, (t for t in TILES if t.rows <= most[0] and t.columns <= most[1]),
-                    LINE // p.dot.dtype.itemsize, lambda t: work(p, t))
+                         lambda t: LINE // p.dot.dtype.itemsize, lambda t: work(p, t))
 
 
 def best_cost(p: Product) -> float:

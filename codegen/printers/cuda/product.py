@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
+from typing import Sequence
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 
+from .carried import values
 from .flat import print_flat
 from .pieces import PROCESSORS, RAW, THREADS, PrintedCuda, emitter, in_turn, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
@@ -86,14 +88,16 @@ class Product:
         value = e.value(o.node, index, inner)
         return Element(outer.lines, inner.lines if e.lane else [], value, e.packed > 0 and not e.loose)
 
-    def finish(self, cell: str) -> list[str]:
-        """The epilogue of one element: the root from the sum, and its store."""
+    def finish(self, cell: str, kept: Sequence[str] = ()) -> list[str]:
+        """The epilogue of one element: the root from the sum, and its store. kept: where to keep what the reductions
+        that the kernel carries are of."""
         e = emitter(self.k, self.names)
         e.count = 3000
         e.given[self.dot] = lambda idx: cell
         at = root_index(self.k, self.m.dot_index)
         block = Block(None, frozenset([*self.m.batch, *self.m.rows, *self.m.columns]))
         e.put(self.names[self.k.root], self.k.root, at, block)
+        block.body += [f"{to} = {value};" for to, value in zip(kept, values(self.k, e, at, block) if kept else ())]
         return block.lines
 
     def keep(self, cell: str, part: str) -> list[str]:
@@ -110,9 +114,10 @@ class Product:
         """Variables from a row-major number."""
         return decode(number, vs, self.kind)
 
-    def last(self, row: str, column: str, cell: str, part: str | None) -> list[str]:
-        """What happens to a finished sum (or part of one) at a row and column, if they are inside."""
-        done = self.finish("sum") if part is None else self.keep("sum", part)
+    def last(self, row: str, column: str, cell: str, part: str | None, kept: Sequence[str] = ()) -> list[str]:
+        """What happens to a finished sum (or part of one) at a row and column, if they are inside. kept: as of
+        ``finish``."""
+        done = self.finish("sum", kept) if part is None else self.keep("sum", part)
         value = self.rounded(cell) if part is None else cell
         return [f"if ({row} < {self.rows} && {column} < {self.columns}) {{",
                 *("  " + s for s in [*self.decode(row, self.m.rows), *self.decode(column, self.m.columns),

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from .pieces import PROCESSORS, THREADS
 from .product import Product
-from .stages import Tile
 from .target import current
 from .tile import tile_cost
 
@@ -26,6 +26,28 @@ OF_ALL = 24                     # bytes a clock to each multiprocessor, where al
 LEAST_GAIN = 0.95               # of the time without
 LEAST_DEPTH = 64                # of a share
 LEAST_TIME = 25000              # products of a thread: shorter launches wait for memory more than for their products
+
+
+class BlockTile(Protocol):
+    """A block's part of a product's result."""
+    @property
+    def rows(self) -> int:
+        """Of the tile."""
+
+    @property
+    def columns(self) -> int:
+        """Of the tile."""
+
+    @property
+    def threads(self) -> int:
+        """Of the block."""
+
+    @property
+    def sums(self) -> int:
+        """Of a thread."""
+
+
+T = TypeVar("T", bound=BlockTile)
 
 
 @dataclass(frozen=True)
@@ -53,18 +75,19 @@ class Shares:
 
 
 @dataclass(frozen=True)
-class Division:
+class Division(Generic[T]):
     """How a product is divided: tiles, and shares of some, or the reason why there are none. cost: as of
     ``tile_cost``."""
-    tile: Tile
+    tile: T
     cost: float
     shares: Shares | None = None
     why: str = ""
 
 
-def best_division(p: Product, tiles: Iterable[Tile], deep: int, work: Callable[[Tile], float]) -> Division:
-    """The division that finishes first. deep: elements of a k-iteration; work: of a tile, as of ``tile_cost``."""
-    tiles, processors = list(tiles), current().processors
+def best_division(p: Product, of: Iterable[T], deep: Callable[[T], int], work: Callable[[T], float]) -> Division[T]:
+    """The division that finishes first. of: the tiles that there are; deep: elements of a k-iteration; work: of a tile,
+    as of ``tile_cost``."""
+    tiles, processors = list(of), current().processors
     # chosen for PROCESSORS, as parts of the depth are (``share_depth``), without regard to the GPU; choosing it
     # for ``processors`` takes 1.3 % longer, by the model, for ResNet-18 of batch 32 in float32 on an A100
     tile = min(tiles, key=lambda t: tile_cost(p, t.rows, t.columns, work(t)))
@@ -73,7 +96,7 @@ def best_division(p: Product, tiles: Iterable[Tile], deep: int, work: Callable[[
         return Division(tile, whole, None, f"the launch is short: below {LEAST_TIME} products of a thread")
     if not processors:
         return Division(tile, whole, None, "no cooperative launches, or an unknown number of multiprocessors")
-    found = [(t, shares_of(p, t, deep)) for t in tiles]
+    found = [(t, shares_of(p, t, deep(t))) for t in tiles]
     equal = [Division(t, shares_cost(p, t, work(t), s), s) for t, s in found if isinstance(s, Shares)]
     best = min(equal, key=lambda d: d.cost, default=None)
     if best is None:
@@ -84,7 +107,7 @@ def best_division(p: Product, tiles: Iterable[Tile], deep: int, work: Callable[[
                     f"{LEAST_GAIN}: it adds up the sums of several blocks")
 
 
-def shares_of(p: Product, tile: Tile, deep: int) -> Shares | str:
+def shares_of(p: Product, tile: BlockTile, deep: int) -> Shares | str:
     """Equal shares of the tiles beyond whole waves and of one wave more; or why there are none."""
     tiles, iterations = count(p, tile), -(-p.depth // deep)
     blocks = current().processors * max(1, THREADS // tile.threads)
@@ -96,16 +119,16 @@ def shares_of(p: Product, tile: Tile, deep: int) -> Shares | str:
     return shares
 
 
-def shares_cost(p: Product, tile: Tile, work: float, shares: Shares) -> float:
+def shares_cost(p: Product, tile: BlockTile, work: float, shares: Shares) -> float:
     """Time of a launch, as of ``tile_cost``. What is added to the products is in clocks and counts as as many products
     of a thread, each of which takes more than one clock: shares are chosen where they pay in any case."""
     tiles, processors = count(p, tile), current().processors
-    moved = shares.blocks // processors * tile.rows * tile.columns * 4 / OF_ALL
+    moved = shares.blocks // processors * tile.rows * tile.columns * max(4, p.sum_dtype.itemsize) / OF_ALL
     adding = (1 + shares.most_parts) * moved + (3 + 2 * shares.most_parts) * ROUND_TRIP + BEGIN
     finish = tile.rows * tile.columns / THREADS * 10 * -(-tiles // processors)
     return work * p.depth * tiles / processors + finish + adding
 
 
-def count(p: Product, tile: Tile) -> int:
+def count(p: Product, tile: BlockTile) -> int:
     """Tiles of a product."""
     return p.batch * -(-p.rows // tile.rows) * -(-p.columns // tile.columns)

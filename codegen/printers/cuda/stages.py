@@ -33,6 +33,11 @@ class Tile:
         return 32 * self.down * self.across
 
     @property
+    def sums(self) -> int:
+        """Of a thread."""
+        return 4 * self.mi * self.ni
+
+    @property
     def mi(self) -> int:
         """Pieces of 16 rows of a warp."""
         return self.rows // (16 * self.down)

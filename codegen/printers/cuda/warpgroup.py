@@ -25,17 +25,17 @@ PRODUCERS = 128                 # its threads
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
-def pick_warpgroup(p: Product) -> Division | None:
+def pick_warpgroup(p: Product) -> Division[Tile] | None:
     """The division that finishes first; None where products of single warps do, or operands are computed on the way."""
     slices = Swizzled if is_half(p.dot.dtype) else Plain
     if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
         return None
     division = best_division(p, (*TILES, *([WIDE] if slices is Swizzled else [])),
-                             slices.deep_line // p.dot.dtype.itemsize, lambda t: work(p, t, FASTER))
+                             lambda t: slices.deep_line // p.dot.dtype.itemsize, lambda t: work(p, t, FASTER))
     return division if division.cost < best_cost(p) else None
 
 
-def print_warpgroup(p: Product, division: Division) -> PrintedCuda:
+def print_warpgroup(p: Product, division: Division[Tile]) -> PrintedCuda:
     """A block's warpgroups own 64 rows each; all its threads copy slices, or a producer warpgroup does."""
     halves, specialized, tile = is_half(p.dot.dtype), specializes(division), division.tile
     copying = (PRODUCERS, tile.threads) if specialized else ()
@@ -50,7 +50,7 @@ def print_warpgroup(p: Product, division: Division) -> PrintedCuda:
     return alone(grid.printed(sums, False, shared))
 
 
-def specializes(division: Division) -> bool:
+def specializes(division: Division[Tile]) -> bool:
     """Whether warps are specialized: a producer warpgroup copies slices, the consumers multiply them. That is where a
     block has a multiprocessor to itself, and one tile."""
     return division.tile == WIDE and division.shares is None

@@ -1,0 +1,113 @@
+"""Sums that follow from others: the sum over some axes of a value times what is the same along them, where the sum of
+the value itself is computed in any case. What is added to it is left out where its sum is zero, as that of differences
+from a mean: then the value's own sum takes the place of that of all. BatchNorm's gradients have such sums, of as many
+elements as an activation, which is then neither stored nor read for them.
+"""
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import Iterator
+
+from .. import ir
+from ..base import dtype as dt
+from ..base.records import dataclass
+from ..ir import Node, Program
+from ..ir.access import beneath
+from ..ir.pattern import constant
+from ..ir.size import fixed
+from .rewrite import rebuild
+
+NEAR = 64                       # nodes among which a factor's inputs are looked for
+
+
+@dataclass(frozen=True)
+class Term:
+    """A value times factors that are the same along the axes of a sum."""
+    value: Node
+    negative: bool = False
+    factors: tuple[Node, ...] = ()
+
+
+def known_sums(program: Program) -> Program:
+    """The program without sums that follow from others."""
+    order = program.order()
+    there = set(order)
+    found = {n: t for n in order if (t := _followed(n, there)) is not None}
+    if not found:
+        return program
+    new: dict[Node, Node] = {}
+    for n in order:
+        new[n] = rebuild(n, [new[a] for a in n.args]) if n not in found else _product(n, found[n], new)
+    return program.with_roots([new[r] for r in program.roots])
+
+
+def _followed(n: Node, there: set[Node]) -> Term | None:
+    """The term from whose sum another one follows; None for other nodes."""
+    if n.prim != "reduce" or n.attrs["op"] != "sum" or not dt.is_float(n.dtype) or dt.is_half(n.dtype):
+        return None
+    x, axes = n.args[0], n.attrs["axes"]
+    if not all(map(fixed, x.shape)):
+        return None
+    terms = [(t, _centred(t.value, axes)) for t in _terms(Term(x), axes)]
+    left, of = [t for t, centred in terms if centred is None], {c for _, c in terms if c is not None}
+    if len(left) != 1 or left[0].value is x or not of and ir.reduce("sum", left[0].value, axes) not in there:
+        return None
+    # nan and infinity, whose differences have no sum of zero, must reach the result by way of a factor
+    return left[0] if all(_near(left[0].factors, c) for c in of) else None
+
+
+def _terms(t: Term, axes: tuple[int, ...]) -> Iterator[Term]:
+    """The terms whose sum a term is."""
+    v = t.value
+    if v.fn == "neg":
+        yield from _terms(Term(v.args[0], not t.negative, t.factors), axes)
+    elif v.fn in ("add", "sub") and _centred(v, axes) is None:
+        yield from _terms(Term(v.args[0], t.negative, t.factors), axes)
+        yield from _terms(Term(v.args[1], t.negative != (v.fn == "sub"), t.factors), axes)
+    elif v.fn == "mul" and _same_along(v.args[1], axes):
+        yield from _terms(Term(v.args[0], t.negative, (*t.factors, v.args[1])), axes)
+    elif v.fn == "mul" and _same_along(v.args[0], axes):
+        yield from _terms(Term(v.args[1], t.negative, (*t.factors, v.args[0])), axes)
+    else:
+        yield t
+
+
+def _same_along(v: Node, axes: tuple[int, ...]) -> bool:
+    """Whether a value is the same at all places along some axes."""
+    return v.prim == "expand" and v.args[0].ndim == v.ndim and all(v.args[0].shape[a] == 1 for a in axes)
+
+
+def _centred(v: Node, axes: tuple[int, ...]) -> Node | None:
+    """What a value is the difference of from its own mean over some axes; None for others."""
+    if v.fn != "sub" or not _same_along(v.args[1], axes):
+        return None
+    x = v.args[0]
+    mean = beneath(v.args[1], ("expand", "reshape"))
+    by = constant(mean.args[1]) if mean.fn in ("div", "mul") else None
+    if by is None:
+        return None
+    total, count = beneath(mean.args[0], ("reshape",)), math.prod(x.shape[a] for a in axes)
+    same = total.prim == "reduce" and total.attrs == {"op": "sum", "axes": axes} and total.args[0] is x
+    return x if same and math.isclose(by, count if mean.fn == "div" else 1 / count, rel_tol=1e-6) else None
+
+
+def _near(factors: tuple[Node, ...], x: Node) -> bool:
+    """Whether one of some factors is computed from a value, not far away."""
+    todo, seen = deque(factors), set(factors)
+    while todo and len(seen) < NEAR:
+        n = todo.popleft()
+        if n is x:
+            return True
+        fresh = [a for a in n.args if a not in seen]
+        seen.update(fresh)
+        todo += fresh
+    return x in seen
+
+
+def _product(n: Node, t: Term, new: dict[Node, Node]) -> Node:
+    """A sum from that of its term."""
+    one = ir.reduce("sum", new[t.value], n.attrs["axes"])
+    for f in t.factors:
+        one = ir.map("mul", one, ir.reshape(new[f.args[0]], n.shape))
+    return ir.map("neg", one) if t.negative else one
