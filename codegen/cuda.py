@@ -5,7 +5,6 @@ from typing import Callable, Sequence
 
 import numpy as np
 
-from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.kernel import Kernel, every
 from hybrid.passes.horizontal_fusion import Group
@@ -32,7 +31,7 @@ from hybrid.codegen.printers.cuda.target import printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
 
-__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "CudaText", "Launch",
+__all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "Launch", "PrintedCuda",
            "Scratch", "Tickets", "convolves_last", "joins", "print_kernel", "print_program", "printing_for",
            "takes_attention", "takes_over_scores", "takes_statistics"]
 
@@ -40,16 +39,6 @@ LONG_REDUCTION = 128            # elements from which threads work together on o
 HEADER = "".join(f'#include "{name}"\n' for name in (
     "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh",
     "hybrid_select.cuh", "hybrid_stages.cuh"))
-
-
-@dataclass
-class CudaText:
-    """A module: its text, its launches in order, and the bytes of working memory and the tickets they share: kernels
-    that have tickets have working memory too, and so never run side by side."""
-    source: str
-    launches: list[Launch]
-    scratch: int = 0
-    tickets: int = 0
 
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
@@ -105,19 +94,20 @@ def turns(dot: Node, which: int, steps: int) -> bool:
 
 
 def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = (), arch: str = "sm_90",
-                  written: Sequence[Node] = (), processors: int = 0) -> CudaText:
-    """The module of some kernels, each group one launch. moves: values that are copied into other arrays at the end, as
-    (from, to). arch: the GPU that it is for. written: values that may be written where inputs lie. processors: blocks
-    that may wait for each other in a cooperative launch, 0: there is none."""
+                  written: Sequence[Node] = (), processors: int = 0) -> PrintedCuda:
+    """The module of some kernels, each group one launch; they share working memory and tickets: kernels that have
+    tickets have working memory too, and so never run side by side. moves: values that are copied into other arrays at
+    the end, as (from, to). arch: the GPU that it is for. written: values that may be written where inputs lie.
+    processors: blocks that may wait for each other in a cooperative launch, 0: there is none."""
     with printing_for(arch, written, processors):
         return _print_program(groups, moves)
 
 
-def _print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]]) -> CudaText:
+def _print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]]) -> PrintedCuda:
     kernels = [k for g in groups for k in g.kernels]
     printed = [_print_group([k for k in g.kernels if k.root.size]) for g in groups
                if any(k.root.size for k in g.kernels)]
     printed += print_moves(moves)
-    return CudaText(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed),
-                    [launch for p in printed for launch in p.launches],
-                    max((p.scratch for p in printed), default=0), max((p.tickets for p in printed), default=0))
+    return PrintedCuda(HEADER + rowcall.support(list(every(kernels)), CUDA) + "\n".join(p.source for p in printed),
+                       [launch for p in printed for launch in p.launches],
+                       max((p.scratch for p in printed), default=0), max((p.tickets for p in printed), default=0))

@@ -41,7 +41,6 @@ class Emitter:
     index: str = "long"                    # C type of loop counters
     depth: int = 0                         # calls of value() within each other
     halves: dict[str, Expr] = field(default_factory=dict)    # values cast to a half type -> what is stored of them
-    _values: dict[str, Block] = field(default_factory=dict)
 
     def probe(self) -> "Emitter":
         """An emitter to try on what this one would print, of which nothing stays."""

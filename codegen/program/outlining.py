@@ -103,7 +103,7 @@ class Outliner:
         size, at = int(line[call + 2].removesuffix("l")), self.own
         self.own += -(-size // CACHE_LINE) * CACHE_LINE
         value = line.index("=")
-        return (*line[:begin], *line[value:call], *words(f"(void *)(hy->own + {at}l);"))
+        return (*line[:begin], *line[value:call], *words(f"HY_ANY(hy->own + {at}l);"))
 
     # ---- one function
     def _function(self, f: Function) -> list[Stmt]:

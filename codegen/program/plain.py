@@ -4,14 +4,13 @@ from __future__ import annotations
 from typing import Iterable, Sequence
 
 from hybrid.base.errors import HybridError
+from hybrid.ir.expressions import INFINITIES
 from hybrid.ir.parse import Words, closing, flat
 from hybrid.ir.stmt import Stmt
 
 from ..targets import LIBRARY
 
 _OWN = {"prefetch": "hy_prefetch", "expect": "hy_expect", "ctzl": "hy_lowest", "ctzll": "hy_lowest", "": ""}
-_CONSTANTS = {"__builtin_nan": "NAN", "__builtin_nanf": "NAN", "__builtin_inf": "INFINITY",
-              "__builtin_inff": "INFINITY"}
 _SUPPORT = {
     "hy_prefetch": "#define hy_prefetch(...) ((void)0)", "hy_expect": "#define hy_expect(value, likely) (value)",
     "hy_lowest": "static inline int hy_lowest(uint64_t bits) { int n = 0; while (!(bits >> n & 1)) n++; return n; }"}
@@ -71,8 +70,8 @@ def _standard(line: Words) -> Words:
                 out.pop()
             out += [" "] if w == "__attribute__" and line[at:at + 1] not in ((";",), (")",), (",",), ()) else []
             continue
-        if w in _CONSTANTS:
-            out.append(_CONSTANTS[w])
+        if w in INFINITIES:
+            out.append(INFINITIES[w])
             at = closing(line, at + 1) + 1
             continue
         if w.startswith("__builtin_"):

@@ -17,13 +17,12 @@ from ..ir.parse import lines_of, parse
 from ..passes.pipeline import Planned
 from ..runtime.build import Listing
 from . import source
-from .files import TYPES, arrays_said, fingerprint
+from .files import TYPES, arrays_said, constant_array, fingerprint
 from .layout import Layout, lay_out_constants
 from .source import filled
 from .specialized import Array, Specialized
 from .wrapping import wrapped
 
-COLUMNS = 112                            # characters of a line of numbers
 FILES = ("semihosting.h", "startup.c", "mps2.ld")
 
 
@@ -97,14 +96,8 @@ def _constants(name: str, arrays: Sequence[Array]) -> Iterator[str]:
     yield f"/* The weights of {name}: constants, included by {name}.c alone. */"
     for i, a in enumerate(arrays):
         assert a.value is not None
-        yield f"static const {TYPES[a.dtype.name]} hy_weight{i}[] = {{          /* {a.name}{list(a.shape)} */"
-        line = " "
-        for text in map(_number, _stored(a.value)):
-            if len(line) + len(text) > COLUMNS:
-                yield line
-                line = " "
-            line += f" {text},"
-        yield line + "};"
+        head = f"static const {TYPES[a.dtype.name]} hy_weight{i}[] = {{          /* {a.name}{list(a.shape)} */"
+        yield from constant_array(head, map(_number, _stored(a.value)))
 
 
 def _stored(value: np.ndarray) -> Iterator[np.generic]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Sequence
+from typing import Iterable, Iterator, Sequence
 
 from hybrid.codegen.targets import NO_VECTORS
 from hybrid.kernels import text as kernel_text
@@ -31,6 +31,20 @@ int @name@_seed(@name@_model *model, uint32_t seed);"""
 TYPES = {"float32": "float", "float64": "double", "int64": "int64_t", "int32": "int32_t", "int16": "int16_t",
          "int8": "int8_t", "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
          "bool": "unsigned char", "float16": "uint16_t", "bfloat16": "uint16_t"}
+
+COLUMNS = 112                            # characters of a line of numbers
+
+
+def constant_array(head: str, numbers: Iterable[str]) -> Iterator[str]:
+    """The lines of an array of constants, below its head."""
+    yield head
+    line = " "
+    for n in numbers:
+        if len(line) + len(n) > COLUMNS:
+            yield line
+            line = " "
+        line += f" {n},"
+    yield line + "};"
 
 
 def fingerprint(what: Specialized, layout: Layout, text: str) -> str:

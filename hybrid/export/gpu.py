@@ -19,13 +19,12 @@ from ..runtime.cuda import nvrtc, sources
 from ..runtime.cuda.program import JOINING
 from ..runtime.cuda.texts import share_functions
 from . import source, weights
-from .files import TYPES, arrays_said, cpp_text, example_text, fingerprint, header_text, use_text
+from .files import TYPES, arrays_said, constant_array, cpp_text, example_text, fingerprint, header_text, use_text
 from .layout import Layout, Space
 from .source import filled
 from .specialized import Array, Specialized
 
 ALIGNED = 256                            # bytes that arrays on a GPU begin at multiples of
-COLUMNS = 112
 
 
 @dataclass
@@ -139,15 +138,8 @@ def _images(text: str, architectures: Sequence[str]) -> Iterator[str]:
         is_text = int(not compiled.startswith(b"\x7fELF"))
         rows.append(f"{{{major}, {minor}, {is_text}, hy_{a}}}")
         data = compiled + bytes(-len(compiled) % 8 + 8 * is_text)
-        numbers = [f"0x{int.from_bytes(data[i:i + 8], 'little'):x}u" for i in range(0, len(data), 8)]
-        yield f"static const unsigned long long hy_{a}[] = {{"
-        line = " "
-        for n in numbers:
-            if len(line) + len(n) > COLUMNS:
-                yield line
-                line = " "
-            line += f" {n},"
-        yield line + "};"
+        yield from constant_array(f"static const unsigned long long hy_{a}[] = {{", [
+            f"0x{int.from_bytes(data[i:i + 8], 'little'):x}u" for i in range(0, len(data), 8)])
     yield f"enum {{ HY_IMAGES = {len(rows)} }};"
     yield f"static const hy_image hy_images[] = {{{', '.join(rows)}}};"
 

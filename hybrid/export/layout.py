@@ -48,6 +48,13 @@ class Layout:
     counter: int = 0                     # the offset of the count of steps
     random: int = 0                      # and that of the random generator's seed and count
 
+    def place(self, a: Array, kept: bool) -> str:
+        """Adds an array to the weights file; its address. kept: whether it stays in the model."""
+        offset = (self.arrays if kept else self.temporary).take(a.nbytes)
+        self.weights.append(a)
+        self.places.append((kept, offset))
+        return f"{'m->arrays' if kept else 'once'} + {offset}"
+
 
 def _constants(listing: Listing, prefix: str) -> list[Array]:
     return [Array(f"{prefix}{i}", a.shape, a.dtype, a) for i, a in enumerate(listing.recipe.constants)]
@@ -60,28 +67,15 @@ def lay_out(what: Specialized, listing: Listing) -> Layout:
     out.workspace.take(main.arena_bytes)                 # first: the table's last slot points to it
     read = _read_slots(listing)
     own = {i: a for i, a in enumerate(what.inputs) if i >= what.arguments}
-    at: dict[int, str] = {}
     training = what.training
-    for slot, a in own.items():
-        if training is not None and slot == training.slot:
-            continue
-        kept = slot in read or training is not None
-        offset = (out.arrays if kept else out.temporary).take(a.nbytes)
-        out.weights.append(a)
-        out.places.append((kept, offset))
-        at[slot] = f"{'m->arrays' if kept else 'once'} + {offset}"
+    at = {slot: out.place(a, slot in read or training is not None) for slot, a in own.items()
+          if training is None or slot != training.slot}
     own_constants = _constants(listing, "hybrid.constant")
     if what.sizes:
         own_constants.pop()                              # the values of the sizes, which a call gives
     constants = [*own_constants,
                  *(_constants(prepared, "hybrid.packing") if prepared is not None else [])]
-    places = []
-    for i, a in enumerate(constants):
-        kept = i < len(own_constants) or training is not None
-        offset = (out.arrays if kept else out.temporary).take(a.nbytes)
-        out.weights.append(a)
-        out.places.append((kept, offset))
-        places.append(f"{'m->arrays' if kept else 'once'} + {offset}")
+    places = [out.place(a, i < len(own_constants) or training is not None) for i, a in enumerate(constants)]
     if training is not None:
         _count_steps(out, training)
     made = [out.arrays.take(_nbytes(shape, d)) for shape, d in main.inputs[main.given:]]

@@ -39,7 +39,7 @@ STACK = 1 << 18                          # bytes of a thread's stack beside the 
 
 def address(n: Node, plain: str) -> str:
     """The address of a value, of its type."""
-    return f"({C.storage(n.dtype)} *)({plain})" if plain.startswith("(void *)") else f"({C.storage(n.dtype)} *){plain}"
+    return f"({C.storage(n.dtype)} *){plain}"
 
 
 def constant(n: Node) -> np.ndarray:
@@ -67,7 +67,7 @@ def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]])
             slot = integer(x.args[1])
             return x if slot is None or slot == len(slots) - 1 else Tree("[]", ("b", f"{slot} /* {slots[slot][1]} */"))
         inner = x.args[1] if isinstance(x, Tree) and x.op == "cast" else x
-        return inner if isinstance(inner, Tree) and inner.op == "cast" and inner.args[0] == "void *" else x
+        return inner if isinstance(inner, Tree) and inner.op == "call" and inner.args[0] == "HY_ANY" else x
 
     def whole(s: Function) -> Function:
         body = nested(line if any(line[i:i + 2] == ("c", "[") for i in range(len(line))) else
@@ -78,22 +78,12 @@ def _commented(net: Iterable[Stmt], name: str, slots: Sequence[tuple[str, str]])
     return [whole(s) if isinstance(s, Function) else s for s in net]
 
 
-def _of_any_type(line: Words) -> Words:
-    """A line in which addresses are of any type (HY_ANY), and hints for vectors are a macro (HY_OMP)."""
+def _hint(line: Words) -> Words:
+    """A line; hints for vectors are a macro (HY_OMP)."""
     spaces = int(bool(line) and line[0].isspace())
     if line[spaces:spaces + 6] == ("#", "pragma", " ", "omp", " ", "simd"):
         return (*line[:spaces], "HY_OMP", "(", *line[spaces + 5:], ")")
-    out: list[str] = []
-    at = 0
-    while at < len(line):
-        if line[at:at + 6] == ("(", "void", " ", "*", ")", "("):
-            out += ["HY_ANY", "("]
-            at += 6
-            continue
-        given = line[at] == "scratch" and line[at - 3:at] == (" ", "=", " ") and line[at - 5:at - 4] == ("*",)
-        out += ["HY_ANY", "(", "scratch", ")"] if given else [line[at]]
-        at += 1
-    return tuple(out)
+    return line
 
 
 @dataclass
@@ -121,7 +111,7 @@ def kernels(listing: Listing, layout: Layout, names: Sequence[str], serial: bool
     dtypes = sorted({d for t in both for d in t.dtypes}, key=str)
     before = printer.before(flat(body), dtypes, listing.target, any(t.vectors for t in both), exported=True)
     code = simpler(with_read_parameters(simpler(done.code)))
-    return Kernels(changed(code, _of_any_type), changed(parse(before), _of_any_type), done.own, done.with_team,
+    return Kernels(changed(code, _hint), changed(parse(before), _hint), done.own, done.with_team,
                    thread_bytes(body))
 
 

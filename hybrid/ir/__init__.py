@@ -8,7 +8,7 @@ from .build import (argreduce, argsort, bitcast, block_grad, broadcast_shapes,
                     unwindow, window, with_grad)
 from .build import map_ as map  # noqa: A004  the primitive's name
 from .host import HostCall, host
-from .node import Node, toposort, users
+from .node import Node, reached, toposort, users
 from .packed import conv  # noqa: F401  its primitive is registered
 from .primitives import PRIMS
 from .reductions import REDUCTIONS, Reduction, reduce_identity, register_reduction
@@ -24,7 +24,8 @@ __all__ = ["Body", "GRADS", "HostCall", "Node", "PRIMS", "Program", "REDUCTIONS"
            "argreduce", "argsort", "bitcast", "block_grad", "broadcast_shapes", "cast",
            "concat", "const", "cumulate", "data", "detach", "dot", "expand", "full", "gather", "host",
            "input", "iota", "item", "loop", "make", "map", "pad",
-           "permute", "random_bits", "reduce", "reduce_identity", "size_value", "register_grad", "register_reduction",
+           "permute", "random_bits", "reached", "reduce", "reduce_identity", "size_value", "register_grad",
+           "register_reduction",
            "register_rows", "register_scalar",
            "reshape", "rows", "running_sum", "scan", "scatter_add",
            "slice", "toposort", "unwindow", "users", "window", "with_grad"]

@@ -131,8 +131,6 @@ def _spelled(x: Tree) -> tuple[int, str]:
     if op == ".=":
         return -1, f".{args[0]} = {spelled(args[1])}"
     if op == "cast":
-        if args[0] == "void *":                            # reads as a call, and is one where HY_ANY stands for it
-            return _UNARY, f"({args[0]})({spelled(args[1])})"
         prefix = isinstance(args[1], Tree) and args[1].op[-1] == "_"
         return _UNARY, f"({args[0]}){spelled(args[1], _POSTFIX if prefix else _UNARY)}"
     if op == "[]":

@@ -7,7 +7,7 @@ from typing import Any, Iterator, Sequence
 from ..base.records import dataclass
 from .access import Index, beneath
 from .index import Var
-from .node import Node
+from .node import Node, reached
 from .program import Program
 
 _OWN_KIND = {"concat": "concat", "cumulate": "running", "scatter_add": "scatter", "argsort": "sort", "rows": "call",
@@ -57,14 +57,9 @@ class Kernel:
 
     def computed_from(self, value: Node, source: Node) -> bool:
         """Whether this kernel computes a value from what it reads of an array (not by way of what others stored)."""
-        seen, todo = {value}, [value]
-        while todo:
-            new = set(todo.pop().args) - seen
-            if source in new:
-                return True
-            seen |= new
-            todo += [n for n in new if n in self.members and n not in self.reads]
-        return False
+        def own(n: Node) -> bool:
+            return n is value or n in self.members and n not in self.reads
+        return any(own(n) and source in n.args for n in reached([value], own))
 
     @property
     def template(self) -> str:

@@ -180,6 +180,18 @@ def toposort(roots: Iterable[Node]) -> list[Node]:
     return inputs_first(roots, _args)
 
 
+def reached(roots: Iterable[Node], goes_on: Callable[[Node], bool]) -> Iterator[Node]:
+    """Each node below some roots, these among them, once; below a node only where ``goes_on`` holds for it."""
+    todo, seen = list(roots), set()
+    while todo:
+        n = todo.pop()
+        if n not in seen:
+            seen.add(n)
+            yield n
+            if goes_on(n):
+                todo += n.args
+
+
 def users(order: Iterable[Node]) -> dict[Node, list[Node]]:
     """For each node the nodes that take it as an argument (once per use)."""
     out: dict[Node, list[Node]] = {}

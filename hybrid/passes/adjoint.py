@@ -73,14 +73,7 @@ def taps_apart(n: Node) -> Node | None:
 
 def _operands(y: Node) -> list[Node]:
     """The values from which elementwise functions compute a value."""
-    todo, found = [y], {}
-    while todo:
-        m = todo.pop()
-        if m.prim in ELEMENTWISE:
-            todo += m.args
-        else:
-            found[m] = m
-    return list(found)
+    return [m for m in ir.reached([y], lambda m: m.prim in ELEMENTWISE) if m.prim not in ELEMENTWISE]
 
 
 def _positions_in_floats(y: Node) -> Node:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Iterable
 
-from ..ir import Node
+from ..ir import Node, reached
 from ..ir.access import MOVEMENT, beneath
 from ..ir.scalar import SCALARS
 
@@ -17,16 +17,9 @@ THROUGH = MOVEMENT | {"cast", "bitcast", "detach", "with_grad"}
 
 def compared(order: Iterable[Node]) -> set[Node]:
     """The nodes that must be computed in one place: what rounds in a way that another kernel might not repeat."""
-    todo = [x for n in order if n.fn == "eq" for x, other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
-    seen, found = set(todo), set()
-    while todo:
-        n = todo.pop()
-        if n.prim == "map" and not _repeats(n):
-            found.add(n)
-        elif n.prim in THROUGH or n.prim in ("map", "concat"):
-            todo += [a for a in n.args if a not in seen]
-            seen.update(n.args)
-    return found
+    equal = [x for n in order if n.fn == "eq" for x, other in (n.args, n.args[::-1]) if _greatest_of(other, x)]
+    below = reached(equal, lambda n: n.prim in THROUGH or n.prim == "concat" or n.prim == "map" and _repeats(n))
+    return {n for n in below if n.prim == "map" and not _repeats(n)}
 
 
 def _below(n: Node) -> Node:

@@ -55,11 +55,11 @@ class ChannelsLast(Conversion):
         (filters, channels), groups, rank = axes, w.shape[0], len(shape) - 2
         taps, of_win, first = range(3, 3 + rank), range(2 + rank, 2 + 2 * rank), range(1 + rank)
         if w.shape[1] == w.shape[2] == 1:
-            w = _reordered(w, (*taps, 0))
+            w = _ordered(w, (*taps, 0))
             w, own, summed, group = ir.reshape(w, (*w.shape, 1)), (*of_win,), (*first[:-1],), rank
         else:
             few = w.shape[filters] <= FEW_FILTERS
-            w = _reordered(w, (0, *taps, channels, filters) if few else (0, filters, *taps, channels))
+            w = _ordered(w, (0, *taps, channels, filters) if few else (0, filters, *taps, channels))
             each, group = w.shape[-2 if few else -1], 0
             win = ir.reshape(win, (*win.shape[:1 + rank], groups, each, *win.shape[2 + rank:]))
             own = (*(a + 1 for a in of_win), 2 + rank)
@@ -234,23 +234,14 @@ def over_pixels(win: Node, w: Node, pixels: Sequence[int], channels: int, side: 
 
 
 def _ordered(w: Node, order: Sequence[int]) -> Node:
-    """Weights in another order of axes, of which parts are taken afterwards: gradients then read those of the forward
-    pass."""
+    """Weights in another order of axes, without those of one element that it does not name; of which parts are taken
+    afterwards: gradients then read those of the forward pass."""
     if w.prim == "slice":
         moved = {k: tuple(v[a] for a in order) for k, v in w.attrs.items() if isinstance(v, tuple)}
         return make(w.prim, (_ordered(w.args[0], order),), **{**w.attrs, **moved})
-    if math.prod(w.shape[2:]) == 1:
-        return ir.reshape(w, tuple(w.shape[a] for a in order))
-    return ir.permute(w, order)
-
-
-def _reordered(w: Node, order: Sequence[int]) -> Node:
-    """Weights in another order of axes, without those of one element that it does not name; of which parts are taken
-    afterwards."""
-    if w.prim == "slice":
-        moved = {k: tuple(v[a] for a in order) for k, v in w.attrs.items() if isinstance(v, tuple)}
-        return make(w.prim, (_reordered(w.args[0], order),), **{**w.attrs, **moved})
-    kept = sorted(order)
+    kept, long = sorted(order), [a for a in order if w.shape[a] != 1]
+    if long == sorted(long):
+        return ir.reshape(w, [w.shape[a] for a in order])
     return ir.permute(ir.reshape(w, [w.shape[a] for a in kept]), [kept.index(a) for a in order])
 
 

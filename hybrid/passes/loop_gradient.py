@@ -18,7 +18,7 @@ from ..ir.size import hint
 from .differentiate import cotangents
 from .loops import key_of, reached
 from .partition import LEAVES, choose
-from .rewrite import below, over, rebuild
+from .rewrite import over, rebuild
 
 Find = Callable[[Node], Node]
 Total = Callable[[Find, Find], Node]             # from what gives a value in all steps, and what gives its sum
@@ -60,7 +60,8 @@ class _Gradient:
         """The forward loop with what the gradient wants of each step stacked, and where each of it is found."""
         grads = list(self.grads.values())
         kept = [n for n in choose(grads, self._forward(grads), set()) if n.prim not in LEAVES]
-        used = below(grads, set(kept))
+        own = set(kept)
+        used = set(ir.reached(grads, lambda n: n not in own))
         kept += [leaf for leaf in self.leaves[:self.carries] if leaf in used]
         ys = list(stacked(self.loop))
         fresh = [n for n in kept if n not in ys]

@@ -22,7 +22,7 @@ from .bits import compared
 from .differentiate import cotangents
 from .loops import tidied
 from .recomputed_scores import not_kept
-from .rewrite import below, rebuild
+from .rewrite import rebuild
 from .row_gradients import with_rows
 
 CHEAP = frozenset({"map", "cast", "bitcast", "detach", "with_grad", "reshape", "permute", "expand", "slice", "pad",
@@ -162,11 +162,12 @@ def _of_heads(parts: Partition, heads: tuple[int, ...]) -> Partition | None:
     seeds = _seeds(program)
     some, layout = with_rows(cotangents(program.outputs, [s if i in heads else None for i, s in enumerate(seeds)],
                                         inputs), sparse)
-    changed = {program.inputs[slot] for slot, _ in program.updates} - set(parts.kept)
+    kept = set(parts.kept)
+    changed = {program.inputs[slot] for slot, _ in program.updates} - kept
     for beside in (parts.every, ()):        # loops are one with those of all heads, whose steps were kept, if they can
         joint = [*program.roots, *beside, *some]
         grads = tidied(_joint(joint, blocks)[0])[len(joint) - len(some):]
-        used = below(grads, set(parts.kept))
+        used = set(ir.reached(grads, lambda n: n not in kept))
         if changed & used or any(s in used for i, s in enumerate(seeds) if i not in heads):
             continue
         found = _backward(program, grads, [seeds[i] for i in heads], parts.kept, parts.forward.memo)
@@ -218,7 +219,7 @@ def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: Sequ
         new[n] = ir.input(len(leaves), n.shape, n.dtype)
         leaves.append(new[n])
     own = set(kept)
-    used = below(grads, own)
+    used = set(ir.reached(grads, lambda n: n not in own))
     reads = tuple(i for i, x in enumerate(program.inputs) if x in used and x not in own)
     for n in (*(program.inputs[i] for i in reads), *kept, *seeds):
         leaf(n)

@@ -12,7 +12,7 @@ import math
 from typing import Callable, Container, Iterable, Sequence
 
 from ..base.records import dataclass
-from ..ir import Node, toposort
+from ..ir import Node, reached, toposort
 from ..ir.access import ELEMENTWISE, MOVEMENT, Index, free_axes
 from ..ir.index import Var, var, variables
 from ..ir.node import users as users_of
@@ -117,18 +117,8 @@ def _region(scores: Node, order: Iterable[Node]) -> set[Node]:
 
 def _products_below(n: Node, size: object) -> set[Node]:
     """The inner products that elementwise functions lead to from a value of the scores' size."""
-    found, seen, todo = set(), {n}, [n]
-    while todo:
-        x = todo.pop()
-        if not same(x.size, size):
-            continue
-        if x.prim == "dot":
-            if inner_product(x):
-                found.add(x)
-        elif x.prim in CHAIN:
-            todo += [a for a in x.args if a not in seen]
-            seen.update(x.args)
-    return found
+    below = reached([n], lambda x: x.prim in CHAIN and same(x.size, size))
+    return {x for x in below if x.prim == "dot" and same(x.size, size) and inner_product(x)}
 
 
 def _reader(n: Node, region: set[Node]) -> OverScores:

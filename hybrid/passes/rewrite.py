@@ -84,14 +84,3 @@ def applied(program: ir.Program, arguments: Sequence[Node]) -> list[Node]:
     return over(program.roots, dict(zip(program.inputs, arguments)))
 
 
-def below(roots: Sequence[Node], stops: set[Node]) -> set[Node]:
-    """Nodes below the roots, not going on below the stops."""
-    seen: set[Node] = set()
-    todo = list(roots)
-    while todo:
-        n = todo.pop()
-        if n not in seen:
-            seen.add(n)
-            if n not in stops:
-                todo += n.args
-    return seen

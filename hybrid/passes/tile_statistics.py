@@ -157,11 +157,21 @@ def _squared(n: Node) -> Node:
 def into_products(fused: Fused, takes: Takes) -> None:
     """Have products' kernels store the reductions of tiles. takes: as of ``over_tiles``."""
     for k in [k for k in fused.kernels if _large(k)]:
-        found = list(_of_its_tiles(fused, k))
+        found = _together(list(_of_its_tiles(fused, k)))
         if found and takes(k):
             for s in found:
                 _absorb(s, k)
                 fused.kernels.remove(s)
+
+
+def _together(found: list[Kernel]) -> list[Kernel]:
+    """Those that one kernel can carry: a sum and squared differences from its mean alone, or a few others."""
+    by_root = {s.root: s for s in found}
+    for n in by_root:
+        x = sum_of_squares(n)
+        if x is not None and of_tiles("sum", x) in by_root:
+            return [by_root[of_tiles("sum", x)], by_root[n]]
+    return [s for s in found if sum_of_squares(s.root) is None][:MOST]
 
 
 def _of_its_tiles(fused: Fused, k: Kernel) -> Iterator[Kernel]:

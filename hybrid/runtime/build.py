@@ -86,11 +86,11 @@ class _Table:
         """C text of a stored value's address."""
         if n in self.index:
             return f"b[{self.index[n]}]"
-        return f"(void *)((char *)b[{self.arena_slot}] + {self.planned.memory.offsets[n]})"
+        return f"HY_ANY((char *)b[{self.arena_slot}] + {self.planned.memory.offsets[n]})"
 
     def scratch(self, group: int, nbytes: int) -> str:
         """C text of the address of working memory that the kernels of a group have to themselves."""
-        return f"(void *)((char *)b[{self.arena_slot}] + {self.planned.memory.room(group, nbytes)})"
+        return f"HY_ANY((char *)b[{self.arena_slot}] + {self.planned.memory.room(group, nbytes)})"
 
     def whole(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape of an array whose part in a block has this one."""

@@ -22,6 +22,7 @@ class Calls:
         self.running = 0               # now, in all threads
         self.ended, self.again = 0.0, -LONGEST_CALL    # when the last one did; when one began that repeats another
         self.compilers = 0             # processes that compile now
+        self._left = 0                 # cores that the calls which run now leave them
         self.listeners: list[Callable[[int], None]] = []         # functions called with ``compilers`` when it changes
 
     @contextlib.contextmanager
@@ -66,11 +67,13 @@ class Calls:
             tell(self.compilers)
 
     def _changed(self, running: int = 0, compilers: int = 0) -> None:
-        """Count calls and processes, and have calls leave cores to the processes, also those that run already."""
+        """Count calls and processes, and have calls leave cores to the processes, also those that run already: until
+        they end, since a process that ends is followed by the compilers of the launcher."""
         with _lock:
             self.running += running
             self.compilers += compilers
-            blas.leave(self.compilers if self.running else 0)
+            self._left = max(self._left, self.compilers) if self.running else 0
+            blas.leave(self._left)
             for tell in self.listeners if compilers else ():
                 tell(self.compilers)
 

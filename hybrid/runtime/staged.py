@@ -8,7 +8,7 @@ from typing import Any, Callable, Sequence
 import numpy as np
 
 from ..base.errors import HybridError
-from ..ir import PRIMS, Node, Program
+from ..ir import PRIMS, Node, Program, reached
 from ..ir import input as leaf
 from ..passes.rewrite import rebuild
 from .bound_staged import BoundStaged
@@ -122,13 +122,7 @@ class StagedProgram:
             return None
         reads: list[Node] = []
         new: dict[Node, Node] = {}
-        wanted, todo = set(gives), list(gives)
-        while todo:
-            n = todo.pop()
-            for a in () if self._given(n, k) else n.args:
-                if a not in wanted:
-                    wanted.add(a)
-                    todo.append(a)
+        wanted = set(reached(gives, lambda n: not self._given(n, k)))
         for n in order:
             if n in wanted:
                 if self._given(n, k):

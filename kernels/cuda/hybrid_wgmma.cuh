@@ -28,22 +28,14 @@ HY_FN void hy_wgmma_fence() { emu::wgmma_fence(); }
 HY_FN void hy_proxy_fence() { emu::emu_watch_sync(emu::PROXY_FENCE, nullptr); }
 HY_FN void hy_wgmma_commit() { emu::wgmma_commit(); }
 template <int GROUPS> HY_FN void hy_wgmma_wait() { emu::wgmma_wait(GROUPS); }
-#define HY_WGMMA(name, kind, n)                                                     \
-    template <int HOW = 0> HY_FN void name(float *d, hy_matrix a, hy_matrix b) {    \
-        emu::wgmma<kind, n>(d, a, b, HOW);                                          \
+#define HY_WGMMA(kind, name, n, ...)                                                                    \
+    template <int HOW = 0> HY_FN void hy_wgmma_##name##_n##n(float *d, hy_matrix a, hy_matrix b) {      \
+        emu::wgmma<emu::kind, n>(d, a, b, HOW);                                                         \
     }
-HY_WGMMA(hy_wgmma_bf16_n64, emu::BFLOAT, 64)
-HY_WGMMA(hy_wgmma_bf16_n128, emu::BFLOAT, 128)
-HY_WGMMA(hy_wgmma_bf16_n256, emu::BFLOAT, 256)
-HY_WGMMA(hy_wgmma_half_n64, emu::HALF, 64)
-HY_WGMMA(hy_wgmma_half_n128, emu::HALF, 128)
-HY_WGMMA(hy_wgmma_half_n256, emu::HALF, 256)
-HY_FN void hy_wgmma_tf32_n64(float *d, const unsigned *a, hy_matrix b, int adds = 1) {
-    emu::wgmma_tf32<64>(d, a, b, adds);
-}
-HY_FN void hy_wgmma_tf32_n128(float *d, const unsigned *a, hy_matrix b, int adds = 1) {
-    emu::wgmma_tf32<128>(d, a, b, adds);
-}
+#define HY_WGMMA_TF32(n, ...)                                                                           \
+    HY_FN void hy_wgmma_tf32_n##n(float *d, const unsigned *a, hy_matrix b, int adds = 1) {             \
+        emu::wgmma_tf32<n>(d, a, b, adds);                                                              \
+    }
 #elif defined(__CUDA_ARCH_FEAT_SM90_ALL)
 typedef unsigned long long hy_matrix;
 HY_FN hy_matrix hy_matrix_of(hy_shared at, unsigned stride = 1024, unsigned lead = 16, unsigned line = 128) {
@@ -81,41 +73,32 @@ template <int GROUPS> HY_FN void hy_wgmma_wait() {
     ",%80,%81,%82,%83,%84,%85,%86,%87,%88,%89,%90,%91,%92,%93,%94,%95" \
     ",%96,%97,%98,%99,%100,%101,%102,%103,%104,%105,%106,%107,%108,%109,%110,%111" \
     ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
-#define HY_WGMMA_64(name, type)                                                                                \
-    template <int HOW = 0> HY_FN void name(float *d, hy_matrix a, hy_matrix b) {                                \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n64k16.f32." type       \
-                     " {" HY_NAMES32 "}, %32, %33, p, 1, 1, %34, %35; }"                                      \
-                     : HY_D32 : "l"(a), "l"(b), "n"(HOW & 1), "n"(HOW >> 1 & 1) : "memory");                     \
+#define HY_TYPE_BFLOAT "bf16.bf16"
+#define HY_TYPE_HALF "f16.f16"
+// count: numbers of D in a thread; a, b, ...: numbers of the operands behind them.
+#define HY_WGMMA(kind, name, n, count, a_, b_, of_a, of_b)                                                       \
+    template <int HOW = 0> HY_FN void hy_wgmma_##name##_n##n(float *d, hy_matrix a, hy_matrix b) {               \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32."      \
+                     HY_TYPE_##kind " {" HY_NAMES##count "}, %" #a_ ", %" #b_ ", p, 1, 1, %" #of_a ", %" #of_b "; }" \
+                     : HY_D##count : "l"(a), "l"(b), "n"(HOW & 1), "n"(HOW >> 1 & 1) : "memory");                \
     }
-#define HY_WGMMA_128(name, type)                                                                                \
-    template <int HOW = 0> HY_FN void name(float *d, hy_matrix a, hy_matrix b) {                                \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n128k16.f32." type       \
-                     " {" HY_NAMES64 "}, %64, %65, p, 1, 1, %66, %67; }"                                      \
-                     : HY_D64 : "l"(a), "l"(b), "n"(HOW & 1), "n"(HOW >> 1 & 1) : "memory");                     \
+#define HY_WGMMA_TF32(n, count, a0, a1, a2, a3, b_, adds_)                                                       \
+    HY_FN void hy_wgmma_tf32_n##n(float *d, const unsigned *a, hy_matrix b, int adds = 1) {                      \
+        asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #adds_ ", 0; wgmma.mma_async.sync.aligned.m64n" #n       \
+                     "k8.f32.tf32.tf32 {" HY_NAMES##count "}, {%" #a0 ",%" #a1 ",%" #a2 ",%" #a3 "}, %" #b_      \
+                     ", p, 1, 1; }"                                                                              \
+                     : HY_D##count : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds) : "memory");  \
     }
-#define HY_WGMMA_256(name, type)                                                                                \
-    template <int HOW = 0> HY_FN void name(float *d, hy_matrix a, hy_matrix b) {                                \
-        asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n256k16.f32." type       \
-                     " {" HY_NAMES128 "}, %128, %129, p, 1, 1, %130, %131; }"                                    \
-                     : HY_D128 : "l"(a), "l"(b), "n"(HOW & 1), "n"(HOW >> 1 & 1) : "memory");                    \
-    }
-
-HY_WGMMA_64(hy_wgmma_bf16_n64, "bf16.bf16")
-HY_WGMMA_64(hy_wgmma_half_n64, "f16.f16")
-HY_WGMMA_128(hy_wgmma_bf16_n128, "bf16.bf16")
-HY_WGMMA_128(hy_wgmma_half_n128, "f16.f16")
-HY_WGMMA_256(hy_wgmma_bf16_n256, "bf16.bf16")
-HY_WGMMA_256(hy_wgmma_half_n256, "f16.f16")
-HY_FN void hy_wgmma_tf32_n64(float *d, const unsigned *a, hy_matrix b, int adds = 1) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %37, 0; wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32 "
-                 "{" HY_NAMES32 "}, {%32,%33,%34,%35}, %36, p, 1, 1; }"
-                 : HY_D32 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds) : "memory");
-}
-HY_FN void hy_wgmma_tf32_n128(float *d, const unsigned *a, hy_matrix b, int adds = 1) {
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %69, 0; wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 "
-                 "{" HY_NAMES64 "}, {%64,%65,%66,%67}, %68, p, 1, 1; }"
-                 : HY_D64 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(adds) : "memory");
-}
+#endif
+#ifdef HY_WGMMA
+HY_WGMMA(BFLOAT, bf16, 64, 32, 32, 33, 34, 35)
+HY_WGMMA(BFLOAT, bf16, 128, 64, 64, 65, 66, 67)
+HY_WGMMA(BFLOAT, bf16, 256, 128, 128, 129, 130, 131)
+HY_WGMMA(HALF, half, 64, 32, 32, 33, 34, 35)
+HY_WGMMA(HALF, half, 128, 64, 64, 65, 66, 67)
+HY_WGMMA(HALF, half, 256, 128, 128, 129, 130, 131)
+HY_WGMMA_TF32(64, 32, 32, 33, 34, 35, 36, 37)
+HY_WGMMA_TF32(128, 64, 64, 65, 66, 67, 68, 69)
 #endif
 
 #endif

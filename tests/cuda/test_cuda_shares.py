@@ -44,7 +44,7 @@ def product(rows: int, columns: int, depth: int, dtype: str = "float32", batch: 
                 [normal(*s, dtype=dtype) for s in shapes], tol=1e-5 if dtype == "float32" else 2e-2)
 
 
-def printed(form: Form, processors: int = 3, arch: str = "sm_80") -> cuda.CudaText:
+def printed(form: Form, processors: int = 3, arch: str = "sm_80") -> cuda.PrintedCuda:
     return cuda.print_program(plan(program([form])[0]).groups, arch=arch, processors=processors)
 
 

@@ -29,7 +29,7 @@ def product(rows: int, columns: int, depth: int, dtype: str = "float32") -> Form
                  normal(rows, columns, dtype=dtype)], tol=1e-5 if dtype == "float32" else 2e-2)
 
 
-def printed(form: Form, arch: str, processors: int) -> cuda.CudaText:
+def printed(form: Form, arch: str, processors: int) -> cuda.PrintedCuda:
     return cuda.print_program(plan(program([form])[0]).groups, arch=arch, processors=processors)
 
 

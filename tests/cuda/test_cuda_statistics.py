@@ -202,6 +202,20 @@ def test_gradients_of_statistics(of: str, dtype: str, monkeypatch: pytest.Monkey
     check([form])
 
 
+def test_statistics_beside_other_reductions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel carries a sum and squares alone; what else is reduced over tiles is read again."""
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_80")
+
+    def both(x: ir.Node, w: ir.Node, b: ir.Node) -> tuple[ir.Node, ...]:
+        y = dense(x, w, b)
+        d = y - ir.reshape(ir.reduce("sum", y, (0,)) / y.shape[0], (1, y.shape[1]))
+        return y, ir.reduce("max", ir.reshape(y, (3, 16, 40)), (1,)), ir.reduce("sum", d * d, (0,)) / y.shape[0]
+    form = Form(both, layers(48)[:3], tol=2e-5)
+    (k,) = with_statistics(form)
+    assert [n.attrs["op"] for n, _ in k.sides] == ["sum", "sum"]
+    check([form])
+
+
 def later(x: ir.Node, w: ir.Node, v: ir.Node) -> tuple[ir.Node, ...]:
     """The sums of two products' results, the second of which is computed from the first."""
     y = ir.dot(x, w, ((1,), (0,)))

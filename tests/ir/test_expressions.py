@@ -75,7 +75,7 @@ a + (-3); -> a - 3;
 0x1.8p+0f * a; -> 1.5f * a;
 1.0f * a; -> 1.0f * a;
 a[i + 0]; -> a[i];
-(void *)(b + 0); -> (void *)(b);
+(void *)(b + 0); -> (void *)b;
 __builtin_inff(); -> INFINITY;
 long m = (n * 1); -> long m = n;
 for (long i = 0 + 3; i < (n); i++) -> for (long i = 3; i < n; i++)

@@ -265,7 +265,7 @@ class Correlation(Anchored):
             *([f"const long low = block % {strips} * {self.height}, high = low + {self.height};"] * several),
             *decode(f"(block / {blocks * strips})", outer), OF_TEAM,
             count("t", self.shared, self._tile(n, {*self.around, *outer}))]
-        return [self.head(), f"float *sums = scratch, *whole = sums + {self.count * tile}l;",
+        return [self.head(), f"float *sums = (float *)scratch, *whole = sums + {self.count * tile}l;",
                 count("z", f"{self.count * tile}l", ["sums[z] = 0;"]), team or ONE,
                 count("block", groups * blocks * strips, block), *self._joined(), *self._root(), "}"]
 

@@ -14,7 +14,7 @@ from typing import Iterable, Sequence
 import numpy as np
 
 from hybrid.base.dtype import is_half
-from hybrid.ir import Node
+from hybrid.ir import Node, reached
 from hybrid.ir.access import Guard, Index, pull
 from hybrid.ir.index import Ix, Var, bounds, text, unlinear, var, variables
 from hybrid.ir.kernel import Kernel
@@ -371,16 +371,7 @@ class _Resident(Loop):
 
 def _frontier(top: Node, stop: set[Node]) -> list[Node]:
     """Returns the nodes at which a walk from ``top`` through arguments ends: members of ``stop`` and leaves."""
-    out, seen, todo = [], {top}, [top]
-    while todo:
-        n = todo.pop()
-        if n in stop or not n.args:
-            out.append(n)
-            continue
-        new = [a for a in n.args if a not in seen]
-        seen.update(new)
-        todo += new
-    return out
+    return [n for n in reached([top], lambda n: n not in stop) if n in stop or not n.args]
 
 
 def _inside(condition: tuple[str, Ix, int]) -> bool | None:

@@ -138,7 +138,7 @@ class _CudaLoop(Loop):
         for j, n in enumerate(self.stacks):
             if self.carries + j in self.items and self._direct(n) != j:
                 self._copy(self._at(self.items[self.carries + j], t * n.nbytes), self._place(n, now, t), n.nbytes, live)
-        after = self._commit(now, t, live) if live is not None else self._moved(now, t)
+        after = self._moved(now, t, live)
         if self.flag is not None:
             self._one("stop", "int *live, const unsigned char *go", "live[1] = live[1] && live[0] && *go;",
                       [live, self._place(self.flag, now, t)])  # type: ignore[list-item]
@@ -154,33 +154,21 @@ class _CudaLoop(Loop):
             return At(found.base, found.offset + a.offset)
         return self._place(a, now, t)                           # type: ignore[arg-type]
 
-    def _moved(self, now: Sequence[At], t: int) -> list[At]:
-        """New places of the carried values: where the step wrote them."""
+    def _moved(self, now: Sequence[At], t: int, live: At | None) -> list[At]:
+        """New places of the carried values: where the step wrote them; those they had, to which new values are copied,
+        where a flag tells whether the step was done."""
         after = []
         for i, n in enumerate(self.next):
             slot = self.leaf(n)
-            # its place is written again two steps later
-            if slot is not None and slot < self.carries and slot != i:
-                self._copy(self._free(i, now), now[slot], n.nbytes)
-                after.append(self._free(i, now))
-            elif slot in self.aligned:                          # its place is written again in the next step
-                self._copy(self._free(i, now), self._place(n, now, t), n.nbytes)
-                after.append(self._free(i, now))
-            else:
-                after.append(self._place(n, now, t))
-        return after
-
-    def _commit(self, now: Sequence[At], t: int, live: At) -> list[At]:
-        """The same with places that stay: new values are copied there if the step was done."""
-        new = []
-        for i, n in enumerate(self.next):
-            slot = self.leaf(n)
-            if slot is not None and slot < self.carries and slot != i:
-                self._copy(self._free(i, now), now[slot], n.nbytes, live)
-                new.append(self._free(i, now))
-            else:
-                new.append(self._place(n, now, t))
-        for i, (n, place) in enumerate(zip(self.next, new)):
+            place = self._place(n, now, t)
+            # it is written again two steps later, or in the next step
+            if slot is not None and slot < self.carries and slot != i or live is None and slot in self.aligned:
+                self._copy(self._free(i, now), place, n.nbytes, live)
+                place = self._free(i, now)
+            after.append(place)
+        if live is None:
+            return after
+        for i, (n, place) in enumerate(zip(self.next, after)):
             self._copy(now[i], place, n.nbytes, live)
         return list(now)
 

@@ -6,12 +6,12 @@ neighbours, a square block of vectors is transposed on the way.
 """
 from __future__ import annotations
 
-from typing import AbstractSet, Container, Sequence
+from typing import AbstractSet, Sequence
 
 import numpy as np
 
 from hybrid.base.dtype import is_half
-from hybrid.ir import Node
+from hybrid.ir import reached
 from hybrid.ir.index import Ix, Val, Var, substitute, var, variables
 from hybrid.ir.size import Dim, Int, fixed, greater, hint, may_exceed, size
 from hybrid.ir.stmt import For, Literal, Name, Stmt, Store, When
@@ -53,7 +53,8 @@ class VectorPacking(Epilogue):
     # ---- whether
     def _converts_halves(self, o: Operand) -> bool:
         """Whether an operand of a half type is converted in vectors as it is packed."""
-        return self.d == F32 and self.lanes >= HALF_LANES and o.address is None and _has_halves(o.node, self.reads)
+        return self.d == F32 and self.lanes >= HALF_LANES and o.address is None and any(
+            is_half(n.dtype) for n in reached([o.node], lambda n: n not in self.reads))
 
     def _runs(self, o: Operand, v: Var) -> bool:
         """Whether an operand of halves can be read as vectors along a loop."""
@@ -179,16 +180,3 @@ class VectorPacking(Epilogue):
         return within_levels({*m.batch, *m.columns} - spans.keys(),
                              [steps, *(self._span(v, spans, v is x) for v in spans)],
                              lambda b: b.body.append(f"{cell} = {e.value(m.b.node, m.b.index, b)};"))
-
-
-def _has_halves(n: Node, stored: Container[Node]) -> bool:
-    """Whether a value is of a half type, or made of such."""
-    todo, seen = [n], set()
-    while todo:
-        n = todo.pop()
-        if is_half(n.dtype):
-            return True
-        if n not in stored and n not in seen:
-            seen.add(n)
-            todo += n.args
-    return False

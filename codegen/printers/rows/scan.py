@@ -96,8 +96,8 @@ class _CLoop(Loop):
         if n in self.owner:
             return f"n{self.owner[n]}"
         if n in self.results:                                   # the condition, or what only a copy is made of
-            return f"(void *)(arena + {self._spot(n)})"
-        return f"(void *)(arena + {self.arena + self.plan.memory.offsets[n]})"
+            return f"HY_ANY(arena + {self._spot(n)})"
+        return f"HY_ANY(arena + {self.arena + self.plan.memory.offsets[n]})"
 
     def _spot(self, n: Node) -> int:
         if n not in self.spots:
@@ -111,7 +111,7 @@ class _CLoop(Loop):
         inner = functools.reduce(greater, (p.scratch for p in self.parts), 0)
         self.work = self.take(inner)
         for p in self.parts:
-            given = [self.pointer(n) for n in p.args] + ([f"(void *)(arena + {self.work})"] if p.takes_scratch else [])
+            given = [self.pointer(n) for n in p.args] + ([f"HY_ANY(arena + {self.work})"] if p.takes_scratch else [])
             calls.append(f"{p.name}({', '.join(given)}{more_passed()});")
         head = signature(self.name, self.args, len(self.kernel.stores), "char *scratch")
         body = self._in_parts(calls) if self._apart() else ["char *arena = scratch;", *self._begin(),

@@ -106,7 +106,7 @@ class CudaProgram:
         with ThreadPoolExecutor(1) as beside:
             yield beside.submit(copy_context().run, lambda: Preparation(planned_for(whole, self.ctx), self.ctx)).result
 
-    def _print_and_load(self) -> tuple[printer.CudaText, list[printer.Launch]]:
+    def _print_and_load(self) -> tuple[printer.PrintedCuda, list[printer.Launch]]:
         """Prints the program and loads its kernels; returns the text and the launches. If the module does not compile,
         or the blocks of a cooperative launch cannot all be resident, it prints again without cooperative launches and
         without merged ones."""
@@ -130,7 +130,7 @@ class CudaProgram:
                 return text, launches
         return text, []
 
-    def _load_few(self, text: printer.CudaText, processors: int) -> list[printer.Launch]:
+    def _load_few(self, text: printer.PrintedCuda, processors: int) -> list[printer.Launch]:
         """Loads the module and returns its launches. Launches of several kernels take the first form in which they
         spill no more than ``SPILLED``."""
         forms: dict[str, int] = {}
@@ -148,7 +148,7 @@ class CudaProgram:
                 how = "not merged" if forms[name] == APART else "compiled for more registers a thread"
                 why.append(f"launch {name}: {how}, since {n} bytes were spilled on {self.driver.arch}")
 
-    def _few_launches(self, text: printer.CudaText, processors: int,
+    def _few_launches(self, text: printer.PrintedCuda, processors: int,
                       forms: dict[str, int]) -> tuple[str, list[printer.Launch], dict[str, str]]:
         """The module with equal kernels as one function, and neighbours of few blocks in one launch; by name of
         each merged launch, the function that it runs. forms: as of ``merge_launches``."""
