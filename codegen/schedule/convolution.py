@@ -19,7 +19,7 @@ from hybrid.codegen.printers.convolutions.pixels_in_lanes import PixelsInLanes
 from hybrid.codegen.printers.convolutions.shift_and_add import ShiftAndAdd
 from hybrid.codegen.printers.convolutions.weight_gradient import Correlation
 from hybrid.codegen.printers.products.contraction import Contraction
-from .choose import first_that_fits
+from .choose import Form, first_that_fits
 from .tiling import Alone, Target
 
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
@@ -73,7 +73,7 @@ def _of_weights(form: type[Correlation], k: Kernel, name: str, target: Target) -
     return _prepared(form, k, name, target).print()
 
 
-FORMS_OF_WEIGHTS = [(title, partial(_of_weights, form)) for title, form in WEIGHTS.items()]
+FORMS_OF_WEIGHTS: list[Form[Printed]] = [(title, partial(_of_weights, form)) for title, form in WEIGHTS.items()]
 
 
 def print_over_any_image(k: Kernel, name: str, target: Target) -> Printed:

@@ -16,6 +16,7 @@ def bounded(terms: Sequence[tuple[Any, int]]) -> list[tuple[Any, int]] | None:
     if not alone:
         return None
     q, c = max(alone, key=lambda found: len(found[0].key))   # what is within another has a shorter key
-    k, above = q.b, [((), q.a)] if type(q.a) is int else q.a.terms
+    k: int = q.b                                             # type: ignore[assignment]
+    above: Sequence[Any] = [((), q.a)] if isinstance(q.a, int) else q.a.terms
     return [*((m, k * d) for m, d in terms if m != (q,)), *((m, c * d) for m, d in above),
             *([((), -c * (k - 1))] if c > 0 else [])]

@@ -5,7 +5,7 @@ Visin, "A guide to convolution arithmetic for deep learning", 2016), so that no 
 from __future__ import annotations
 
 import math
-from typing import Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -209,7 +209,7 @@ def _phases(n: Node, p: Product, shown: Node) -> Node | None:
     return _interleaved_sum(shown, parts())
 
 
-def _places(length: Int, step: int, first: int, windows: Int) -> Int:
+def _places(length: Int, step: int, first: int, windows: Int) -> Any:
     """How many results of one phase are computed along an axis; ``_spread`` leaves out those beyond its length. Of a
     symbolic length so many more than windows that they are enough for any value, as many for each phase: whether an
     image has a last odd line is not asked."""
