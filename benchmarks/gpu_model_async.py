@@ -14,8 +14,9 @@ Where each figure comes from:
   three where warps of their own copy: those issue beside the others, on the same schedulers.
 - A block of a launch of several kernels' elements issues the instructions of one of them, which are taken as equal.
 - A gradient of filters of small groups waits for a pixel's loads as a slice through registers does (420 clocks).
-- A bulk copy (UBLKCP, UTMA) is issued once for a slice, and writes shared memory at 128 bytes a clock as others do: its
-  bytes are in what the slice takes.
+- A copy of a box (UTMALDG) is issued by one warp; the other ones of its warpgroup have ended. That it writes shared
+  memory at 128 bytes a clock as other copies do (the bytes that an mbarrier is told of), and has the latency of a load,
+  is assumed.
 """
 from __future__ import annotations
 
@@ -79,11 +80,25 @@ def main_loop(k: Kernel) -> tuple[list[Instruction], int]:
 
 def feeding(k: Kernel) -> tuple[list[Instruction], int]:
     """The loop of warps that do nothing but copy slices, and how many there are; no warps where all multiply."""
-    multiply = re.search(r"if \(threadIdx\.x >= (\d+)\) \{", k.text) if "hy_cp_async_arrive" in k.text else None
-    if not multiply:
+    multiply = multiplying(k)
+    if multiply == k.threads // 32:
         return [], 0
     copying = [x[2] for x in gpu_sass.loops(k.code) if not any(i.op.startswith("HGMMA") for i in x[2])]
-    return (max(copying, key=lambda x: sum(i.op.startswith("LDGSTS") for i in x)), (k.threads - int(multiply[1])) // 32)
+    return (max(copying, key=lambda x: sum(i.op.startswith(("LDGSTS", "UTMALDG")) for i in x)),
+            1 if box_bytes(k) else k.threads // 32 - multiply)
+
+
+def multiplying(k: Kernel) -> int:
+    """Warps of a block that multiply."""
+    others = re.search(r"if \(threadIdx\.x >= (\d+)\) \{", k.text)
+    copy = "hy_cp_async_arrive" in k.text or box_bytes(k)
+    return int(others[1]) // 32 if others and copy else k.threads // 32
+
+
+def box_bytes(k: Kernel) -> int:
+    """Bytes of a slice that comes as boxes through tensor maps; 0 of others."""
+    told = re.search(r"hy_mbarrier_expect\(\w+, (\d+)\)", k.text)
+    return int(told[1]) if told else 0
 
 
 def _shape(i: Instruction) -> tuple[int, int]:
@@ -127,10 +142,11 @@ def tile(k: Kernel, gpu: Gpu) -> Time:
     if turns:
         rounds, unrolled = int(turns[1]), 1
     feed, feeders = feeding(k)
-    passes, warps, own = rounds / unrolled, k.threads // 32, k.threads // 32 - feeders
+    passes, warps, own = rounds / unrolled, k.threads // 32, multiplying(k)
     issue = (len(body) * passes * own + len(feed) * rounds * feeders
              + (len(k.code) - len(body) - len(feed)) * warps) / 4
-    shared = sum(map(shared_clocks, body)) * passes * own + sum(map(shared_clocks, feed)) * rounds * feeders
+    shared = (sum(map(shared_clocks, body)) * passes * own + sum(map(shared_clocks, feed)) * rounds * feeders
+              + box_bytes(k) / 128 * rounds)
     tensor = sum(products_clocks(i, gpu) for i in body) * passes * own
     float32 = sum(i.op.startswith("FFMA") for i in body) * passes * own / 4 * 1.05
     hmma = sum(i.op.startswith(("HMMA", "HGMMA")) for i in body)

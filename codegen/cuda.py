@@ -1,4 +1,4 @@
-"""CUDA for a fused program: one module, kernels that take pointers only, and how each is launched."""
+"""CUDA for a fused program: one module, kernels that take pointers and tensor maps, and how each is launched."""
 from __future__ import annotations
 
 from typing import Callable, Sequence
@@ -20,25 +20,25 @@ from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_mo
 from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
 from hybrid.codegen.printers.cuda.pieces import (BARRIER, SCRATCH, TICKETS, Argument, At, Barrier, Launch,
-                                                    PrintedCuda, Scratch, Tickets, alone)
+                                                    PrintedCuda, Scratch, TensorMap, Tickets, alone)
 from hybrid.codegen.printers.cuda.radix import print_radix, takes_radix
 from hybrid.codegen.printers.cuda.reduce import print_reduction
 from hybrid.codegen.printers.cuda.rows import print_rows
 from hybrid.codegen.printers.cuda.running import print_running
 from hybrid.codegen.printers.cuda.scatter import print_scatter, print_segments
 from hybrid.codegen.printers.cuda.select import print_select, takes_select
-from hybrid.codegen.printers.cuda.target import printing_for
+from hybrid.codegen.printers.cuda.target import NO_MAPS, printing_for
 from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
 
 __all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "Launch", "PrintedCuda",
-           "Scratch", "Tickets", "convolves_last", "joins", "print_kernel", "print_program", "printing_for",
-           "takes_attention", "takes_over_scores", "takes_statistics"]
+           "Scratch", "TensorMap", "Tickets", "convolves_last", "joins", "print_kernel", "print_program",
+           "printing_for", "takes_attention", "takes_over_scores", "takes_statistics"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (
-    "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_sort.cuh",
-    "hybrid_select.cuh", "hybrid_stages.cuh"))
+    "hybrid_scalars.cuh", "hy_common.h", "philox.h", "hybrid_tiles.cuh", "hybrid_wgmma.cuh", "hybrid_tensor_maps.cuh",
+    "hybrid_sort.cuh", "hybrid_select.cuh", "hybrid_stages.cuh"))
 
 
 def print_kernel(k: Kernel, name: str) -> PrintedCuda:
@@ -94,12 +94,13 @@ def turns(dot: Node, which: int, steps: int) -> bool:
 
 
 def print_program(groups: Sequence[Group], moves: Sequence[tuple[Node, Node]] = (), arch: str = "sm_90",
-                  written: Sequence[Node] = (), processors: int = 0) -> PrintedCuda:
+                  written: Sequence[Node] = (), processors: int = 0, no_maps: str = NO_MAPS) -> PrintedCuda:
     """The module of some kernels, each group one launch; they share working memory and tickets: kernels that have
     tickets have working memory too, and so never run side by side. moves: values that are copied into other arrays at
     the end, as (from, to). arch: the GPU that it is for. written: values that may be written where inputs lie.
-    processors: blocks that may wait for each other in a cooperative launch, 0: there is none."""
-    with printing_for(arch, written, processors):
+    processors: blocks that may wait for each other in a cooperative launch, 0: there is none. no_maps: why launches
+    take no tensor maps, empty where they do."""
+    with printing_for(arch, written, processors, no_maps):
         return _print_program(groups, moves)
 
 

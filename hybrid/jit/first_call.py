@@ -50,7 +50,7 @@ class FirstCall:
         self._like: tuple[Any, ...] | None = None
         self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
-        # the file in the disk cache that lists the recipes of the second call; that list
+        # the file in the disk cache that lists the recipes of the first call that was traced; that list
         self._second: str | None = None
         self._programs: list[str] = []
 
@@ -69,11 +69,12 @@ class FirstCall:
             if twice := os.path.exists(cache.folder() / _twice(note)):   # jobs that are made from now on begin at once
                 background.CALLS.again = time.monotonic()
             self._traced_now = known = twice or _is_noted(note)
-            note = None if twice else note
-        if note is not None:
             self._second = f"second-{note.partition('-')[2]}"
             with contextlib.suppress(OSError, ValueError):
                 self._programs = cache.read_text(cache.folder() / self._second).split()
+            if known and self._programs:
+                self._expect()
+            note = None if twice else note
         self._like, self._note = _kind_of(plain), note                   # in this order: other threads look
         self._over = known or not waits
         return not self._over
@@ -99,7 +100,7 @@ class FirstCall:
             self._note = None
             _write_notes()
             cache.mark(cache.folder() / _twice(note))
-        self._traced_now = False
+        begins, self._traced_now = self._traced_now, False
         before, SCOPE.answered = SCOPE.answered, self._was_plain
         second = self._kind is not None                  # it is traced now, and compiled
         if second:
@@ -109,17 +110,17 @@ class FirstCall:
                 yield
         finally:
             SCOPE.answered, self._kind = before, None
-        if second and names != self._programs:
+        if (second or begins) and names != self._programs:
             self._keep(names)
 
     def _expect(self, now: bool = True) -> None:
-        """Start a compiling process unless all recipes that an earlier second call used are cached. now=False: only
-        once the first call takes long."""
+        """Start a compiling process unless all recipes that such a call of an earlier process used are cached.
+        now=False: only once the first call takes long."""
         if not (self._programs and plan_names.all_there(self._programs)):
             background.queue().expect(now)
 
     def _keep(self, names: list[str]) -> None:
-        """Note in the disk cache which programs the second call asked for."""
+        """Note in the disk cache which programs the first traced call asked for."""
         self._programs = names
         if self._second is not None:
             with contextlib.suppress(OSError):

@@ -161,10 +161,15 @@ def _updates(fused: Fused, table: _Table) -> list[tuple[int, int, tuple[int, ...
 Made = TypeVar("Made")
 
 
-def build(planned: Planned, timed: bool = False) -> Built:
+# called with the recipe of a program that is printed and about to be compiled, and the sizes that its calls give
+Printed = Callable[[Recipe, "list[Dim]"], None]
+
+
+def build(planned: Planned, timed: bool = False, printed: Printed | None = None) -> Built:
     """Print and compile a planned program, and the one that prepares its values. timed: kernels note their times in
-    one more array, behind the arena (timed.py)."""
-    return _attempted(planned, lambda p: _build(p, timed))
+    one more array, behind the arena (timed.py). printed: is called between the two, unless values' preparation is
+    compiled too."""
+    return _attempted(planned, lambda p: _build(p, timed, printed))
 
 
 def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
@@ -187,7 +192,7 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         return make(plan(planned.source, JOINING))
 
 
-def _build(planned: Planned, timed: bool) -> Built:
+def _build(planned: Planned, timed: bool, printed: Printed | None) -> Built:
     report = make_report(planned, "C")
     table = _Table(planned, report, timed)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []
@@ -199,6 +204,13 @@ def _build(planned: Planned, timed: bool) -> Built:
     report.scratch_bytes = planned.memory.whole - planned.memory.arena
     report.thread_bytes, report.source = own, source
     both = planned.prepare is not None and not by_primitives.is_left_out()      # compiled at the same time
+    recipe = table.recipe("", table.arena_bytes())
+    recipe.parts = parts if recipe.own_results() is not None else []
+    if planned.prepare is not None and not both:
+        recipe.prepare = recipe_of(planned.prepare)
+    if printed is not None and not both:
+        recipe.library = shared_objects.begun(source)
+        printed(recipe, table.dims)
     finish = shared_objects.begin(source) if both else lambda: shared_objects.build(source)
     prepare = build(prepare_plan(planned)) if both else None
     if table.blocks.count > 1:
@@ -206,15 +218,13 @@ def _build(planned: Planned, timed: bool) -> Built:
     library, c = finish()
     ran = shared_objects.ran(library)
     report.source_path = str(c)
-    built = Built(table.recipe(library.name, table.arena_bytes()), library, report, source, dims=table.dims, ran=ran)
-    built.recipe.parts = parts if built.recipe.own_results() is not None else []
+    recipe.library = library.name
+    built = Built(recipe, library, report, source, dims=table.dims, ran=ran)
     sizes = [planned.source.inputs[s].nbytes for s in planned.slots]
     report.source_bytes = sum(sizes)
     report.movable_bytes = sum(n for n, way in zip(sizes, built.recipe.ways) if way is not None)
     if prepare is not None:
-        built.prepare, built.recipe.prepare = prepare, prepare.recipe
-    elif planned.prepare is not None:
-        built.recipe.prepare = recipe_of(planned.prepare)
+        built.prepare, recipe.prepare = prepare, prepare.recipe
     return built
 
 

@@ -27,7 +27,7 @@ _fallback: list[str] = []                # folders of no use, in whose place is 
 # folders that were found fit: what they were then, and where they really are
 _checked: dict[str, tuple[tuple[int, ...], Path]] = {}
 # (name)(end of a temporary one); nothing else is ever removed
-_OWN = re.compile(r"((?:[a-z]+-)?[0-9a-f]{32})\.(?:so|o|c|txt|cu|cpp|cubin|log)(\.[a-z0-9_]{8})?")
+_OWN = re.compile(r"((?:[a-z]+-)?[0-9a-f]{32})\.(?:so|o|c|txt|json|cu|cpp|cubin|log)(\.[a-z0-9_]{8})?")
 _DAY = 86400.0
 _SOON = 3600.0                           # seconds after which a folder is looked at again
 _PART = 8                                # what a process writes before it looks: the limit's eighth part

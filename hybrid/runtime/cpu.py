@@ -12,7 +12,8 @@ from ..base.device import aligned_bytes, trim
 from ..base.errors import CompileError
 from ..ir import Program
 from .bound import Bound
-from . import buffers, by_primitives, cache, compiler_trial, launcher, plans, shared_objects, threads, toolchain, warmed
+from . import (buffers, by_primitives, cache, compiler_trial, launcher, plans, shared_objects, threads, toolchain,
+               unfinished, warmed)
 from .interruptible import Patience
 from .libraries import opened
 from .net_ffi import ffi as _ffi
@@ -23,15 +24,15 @@ from .report import Report
 
 if TYPE_CHECKING:
     from ..passes.pipeline import Planned
-    from .build import Built
+    from .build import Built, Printed
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
 
 
-def _build(planned: "Planned") -> "Built":
+def _build(planned: "Planned", printed: "Printed | None" = None) -> "Built":
     # planning and printing load only where a program is not in the disk cache
     from .build import build  # noqa: PLC0415
-    return build(planned)
+    return build(planned, printed=printed)
 
 
 def _opened(built: "Built") -> Any:
@@ -281,14 +282,17 @@ def _compiled(program: Program) -> CpuProgram:
         return found
     with once(key):
         found = _on_disk(key, again)                             # another process may have built it meanwhile
+        if found is None and unfinished.finish(key) and (found := _on_disk(key, again)) is not None:
+            found.compiled_here = found.libraries()
         if found is not None:
             return found
         begin = time.perf_counter()
         threads.prepare()
         made = CpuProgram.__new__(CpuProgram)
-        made._take(_build(again()), again, begin)
+        made._take(_build(again(), lambda recipe, _: unfinished.keep(key, recipe)), again, begin)
         launcher.prepare()
         plans.keep(key, made.recipe)
+        unfinished.drop(key)
     trim()                                                       # texts and plans
     return made
 

@@ -30,12 +30,16 @@ class _File:
         with contextlib.suppress(OSError):
             self.file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
 
-    def take(self, byte: int) -> None:
-        """Lock a byte against other processes; this one's children do not inherit the lock."""
-        end = time.monotonic() + LONGEST_WAIT
+    def take(self, byte: int, patience: float) -> bool:
+        """Lock a byte against other processes; this one's children do not inherit the lock. False if another process
+        has it still after ``patience`` seconds."""
+        end = time.monotonic() + patience
         with contextlib.suppress(OSError):
-            while self.file is not None and not system.take_lock(self.file, byte) and time.monotonic() < end:
+            while self.file is not None and not system.take_lock(self.file, byte):
+                if time.monotonic() >= end:
+                    return False
                 time.sleep(RETRY)
+        return True
 
     def give(self, byte: int) -> None:
         """Let go of a byte."""
@@ -52,11 +56,12 @@ class _File:
 
 
 @contextlib.contextmanager
-def once(what: str | None) -> Iterator[None]:
+def once(what: str | None, patience: float | None = None) -> Iterator[bool]:
     """Scope in which no other thread or process does the same work: one looks first for what another has made
-    meanwhile. Where files have no locks, other processes do not wait. None: work whose result nobody shares."""
+    meanwhile. Where files have no locks, other processes do not wait. None: work whose result nobody shares. The value:
+    False if another process goes on with it still after ``patience`` seconds, or ``LONGEST_WAIT``."""
     if what is None:
-        yield
+        yield True
         return
     where, byte = str(cache.folder() / ".lock"), int(cache.digest(what)[:15], 16)
     with _lock:
@@ -65,11 +70,12 @@ def once(what: str | None) -> Iterator[None]:
         found.users += 1
     try:
         with thread:
-            found.take(byte)
+            taken = found.take(byte, LONGEST_WAIT if patience is None else patience)
             try:
-                yield
+                yield taken
             finally:
-                found.give(byte)
+                if taken:
+                    found.give(byte)
     finally:
         with _lock:
             found.users -= 1

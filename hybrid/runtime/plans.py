@@ -209,10 +209,14 @@ def of_sized_text(text: str, known: Mapping[str, Dim]) -> tuple[Recipe, list[str
         return None
 
 
+def sized_head(dims: Sequence[Dim], asked: Asked) -> str:
+    """What is before a recipe for any size in its text: the dimensions that calls give, and what was asked of sizes."""
+    return json.dumps([[d.name for d in dims], plain_guards(asked)], separators=(",", ":")) + "\n"
+
+
 def keep_sized(name: str | None, recipe: Recipe, dims: Sequence[Dim], asked: Asked) -> None:
     """Put a recipe for any size into the disk cache."""
-    head = json.dumps([[d.name for d in dims], plain_guards(asked)], separators=(",", ":"))
-    _keep(name, recipe, f"{head}\n")
+    _keep(name, recipe, sized_head(dims, asked))
 
 
 def keep(name: str | None, recipe: Recipe) -> None:
@@ -224,10 +228,14 @@ def _keep(name: str | None, recipe: Recipe, head: str) -> None:
     if name is None or not (cache.folder() / recipe.library).exists():
         return
     try:
-        text = head + to_text(recipe)
-        cache.write(plan_names.path(name), f"{cache.digest(name, text)}\n{text}".encode())
+        keep_text(name, head + to_text(recipe))
     except (OSError, ValueError):
         return
+
+
+def keep_text(name: str, text: str) -> None:
+    """Put the text of a recipe, with what is before it, into the disk cache. OSError where that cannot be written."""
+    cache.write(plan_names.path(name), f"{cache.digest(name, text)}\n{text}".encode())
 
 
 def _note(title: str) -> Path | None:

@@ -87,6 +87,14 @@ def to_text(recipe: Recipe) -> str:
     return json.dumps(_plain(recipe), separators=(",", ":"), default=plain)
 
 
+def library_of(text: str) -> str:
+    """The library of a recipe whose text is the last line of some. ValueError where that is none."""
+    try:
+        return str(json.loads(text.rpartition("\n")[2])["library"])
+    except (KeyError, TypeError) as err:
+        raise ValueError(f"no recipe of a compiled program: {err!r}") from None
+
+
 def _shape(value: Any) -> tuple[int, ...]:
     shape = tuple(value)
     if not all(type(d) is int and d >= 0 or type(d) is Size for d in shape):

@@ -23,9 +23,9 @@ UNITS = "#if HY_UNIT == HY_UNITS - 1"
 # units that are compiled at the same time at most, and characters that are worth one: each takes the time to start the
 # compiler
 MOST_UNITS, UNIT = 8, 20_000
-# characters of a unit at most (a second or two): a process that ends before a long text is compiled leaves the units
-# that it has in the cache, and the next one goes on from there
-LONG_UNIT = 160_000
+# characters of a unit at most (about 0.2 s): a process that ends before a long text is compiled leaves the units
+# that it has in the cache, and the next one goes on from there. Twenty units take 5 % longer than one
+LONG_UNIT = 40_000
 _made_here: set[str] = set()                      # shared objects that the compiler made for this process
 
 
@@ -65,14 +65,10 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "", units: int =
 
     Threads, and processes, that ask for one text compile it once.
     """
-    cc = toolchain.compiler()
-    if cc is None:
-        raise CompileError(f"there is no C compiler: {compilers.GET_ONE}")
-    source = "\n".join(t for t in (toolchain.target().before(), source) if t)
+    cc, source = _compiler(), _whole(source)
     every = _flags_of(cc, source) + extra
-    key = cache.digest(source, toolchain.compiler_version(cc), " ".join(every), toolchain.cpu_features(), salt)
-    where = cache.folder()
-    so, c = where / f"{key}.so", where / f"{key}.c"
+    so = cache.folder() / _name(cc, every, source, salt)
+    c = so.with_suffix(".c")
     if intact(so):
         return so, c
     with once(so.name):
@@ -80,6 +76,54 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "", units: int =
             so = _compile(cc, every, source, so, c, units, go_on)
             _made_here.add(so.name)
     return so, so.with_suffix(".c")
+
+
+def _compiler() -> str:
+    cc = toolchain.compiler()
+    if cc is None:
+        raise CompileError(f"there is no C compiler: {compilers.GET_ONE}")
+    return cc
+
+
+def _whole(source: str) -> str:
+    """A text with what the target puts before each."""
+    return "\n".join(t for t in (toolchain.target().before(), source) if t)
+
+
+def _name(cc: str, flags: tuple[str, ...], source: str, salt: str = "") -> str:
+    """The file name of the shared object of a whole text."""
+    key = cache.digest(source, toolchain.compiler_version(cc), " ".join(flags), toolchain.cpu_features(), salt)
+    return f"{key}.so"
+
+
+def begun(source: str) -> str:
+    """Put a text into the disk cache, if that can be written, so that ``finish`` can compile it: the file name of its
+    shared object."""
+    cc, source = _compiler(), _whole(source)
+    so = cache.folder() / _name(cc, _flags_of(cc, source), source)
+    with contextlib.suppress(OSError):
+        cache.write(so.with_suffix(".c"), cache.encoded(source))
+    return so.name
+
+
+def finish(name: str, go_on: Callable[[], Any] = lambda: None) -> bool:
+    """Compile the text of a shared object, which is in the disk cache, as ``build`` does, if that is not done. False
+    where the text is not there, or not whole."""
+    so = cache.folder() / name
+    if intact(so):
+        return True
+    cc, c = _compiler(), so.with_suffix(".c")
+    try:
+        source = cache.read_text(c)
+    except (OSError, ValueError):
+        return False
+    flags = _flags_of(cc, source)
+    if name != _name(cc, flags, source):
+        return False
+    with once(name):
+        if not intact(so):
+            _compile(cc, flags, source, so, c, 0, go_on)
+    return True
 
 
 def ran(so: Path) -> bool:

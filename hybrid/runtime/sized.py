@@ -14,7 +14,7 @@ from ..base import forking
 from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.size import Dim, Size, ask
-from . import by_primitives, launcher, plans, threads, toolchain, warmed
+from . import by_primitives, launcher, plans, threads, toolchain, unfinished, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .once import once
 from .recipe import Recipe
@@ -39,8 +39,8 @@ class SizedProgram:
         self._arenas: list[np.ndarray] = []
         self.compiled_here = 0
         if not self._read(program, key):
-            with once(key):
-                if not self._read(program, key):             # another process may have built it meanwhile
+            with once(key):                                  # another process may have built it meanwhile
+                if not self._read(program, key) and not self._finish(program, key):
                     self._build(key, begin)
         if (text := plans.content(key)) is not None:
             warmed.collect(program, self.recipe, text)
@@ -91,12 +91,19 @@ class SizedProgram:
             return True
         return False
 
+    def _finish(self, program: Program, key: str | None) -> bool:
+        """Compile it where an earlier process printed it."""
+        done = unfinished.finish(key) and self._read(program, key)
+        self.compiled_here = self.libraries() if done else 0
+        return done
+
     def _build(self, key: str | None, begin: float) -> None:
         with forking.IMPORTS:
             from .build import build                     # noqa: PLC0415  planning and printing load only where needed
         asked = Asked()
         with asked.answering(False):
-            built = build(self._planned())
+            built = build(self._planned(), printed=lambda recipe, dims: unfinished.keep(
+                key, recipe, plans.sized_head(dims, asked)))
         for (kind, x), (answer, _) in asked.facts.items():
             ask(kind, x, answer)
         self.dims = built.dims
@@ -112,6 +119,7 @@ class SizedProgram:
         built.report.compile_seconds = time.perf_counter() - begin
         with_numbers(built.report)
         plans.keep_sized(key, self.recipe, self.dims, asked)
+        unfinished.drop(key)
 
     @property
     def report(self) -> Report:

@@ -71,6 +71,17 @@ def deferred() -> Iterator[list[str]]:
         _deferred.pop()
 
 
+def names_deferred() -> list[str]:
+    """The names of choices that were deferred in this scope so far."""
+    return [*_deferred[-1]] if _deferred else []
+
+
+def defer(names: list[str]) -> None:
+    """Note that choices were deferred, by an earlier process."""
+    if _deferred:
+        _deferred[-1] += names
+
+
 def _read(name: str, forms: Makers) -> tuple[str, str] | None:
     """What was chosen before, if the file is whole."""
     try:

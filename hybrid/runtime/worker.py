@@ -23,7 +23,8 @@ from typing import Any
 
 NICE = 10                                # of these processes where others have cores of their own to use
 SILENCE = 1.0                            # seconds without jobs, after which it tunes
-PENDING_TUNE = "pending-tune-*.json"     # files of jobs whose tuning is deferred; * is the key
+PAUSE = 0.1                              # seconds without jobs, after which it goes on with what ended processes left
+PENDING_TUNE = "untuned-*.json"          # files of jobs whose tuning is deferred; * is the key
 
 
 def main() -> None:
@@ -39,11 +40,7 @@ def main() -> None:
     print(file=answers, flush=True)
     may_have_pending = False                                 # whether there may be deferred tuning
     while True:
-        try:
-            job = json.loads(jobs.get(timeout=SILENCE if may_have_pending else None))
-        except queue.Empty:
-            may_have_pending = _tune_deferred()
-            continue
+        job = _next(jobs, may_have_pending)
         may_have_pending = True
         try:
             answer = _compile(job)
@@ -52,6 +49,29 @@ def main() -> None:
         answers.write(answer + "\n")
         answers.flush()
         gc.collect()                                         # garbage waits until the program is there
+
+
+class _JobCame(Exception):
+    """A job is there: it comes before what nobody waits for."""
+
+
+def _next(jobs: "queue.Queue[str]", may_have_pending: bool) -> dict[str, Any]:
+    """The next job. Until it comes, what ended processes left is compiled, and what was deferred is tuned."""
+    from . import unfinished  # noqa: PLC0415
+
+    def stop() -> None:
+        if not jobs.empty():
+            raise _JobCame
+    may_have_left = True
+    while may_have_left or may_have_pending:
+        with contextlib.suppress(queue.Empty):
+            return json.loads(jobs.get(timeout=PAUSE if may_have_left else SILENCE))     # type: ignore[no-any-return]
+        with contextlib.suppress(_JobCame):
+            if may_have_left:
+                may_have_left = unfinished.go_on(stop)
+            else:
+                may_have_pending = _tune_deferred()
+    return json.loads(jobs.get())                                    # type: ignore[no-any-return]
 
 
 def load() -> None:

@@ -2,6 +2,7 @@
  * driver's functions, whose addresses Python gives (hybrid/runtime/cuda/native.py). After two runs the launches are one
  * CUDA graph; later runs set the kernels whose pointers changed since the last one and launch it. */
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,22 +22,33 @@ typedef struct {                               /* in the order of FUNCTIONS in h
   int (*graph_instantiate)(void **, void *, unsigned long long), (*graph_set)(void *, void *, const Kernel *);
   int (*graph_launch)(void *, void *), (*graph_destroy)(void *), (*exec_destroy)(void *);
   int (*node_attribute)(void *, int, const void *);
+  int (*encode)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
+                int, int, int, int);           /* cuTensorMapEncodeTiled; NULL: the driver lacks it */
 } Driver;
 typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
 typedef struct { int base; size_t offset; } Place;
+typedef struct {                               /* an argument that is a tensor map, not a pointer: what it describes */
+  int argument, launch, type, swizzle; uint32_t rank; size_t offset;
+  uint64_t size[3], stride[2]; uint32_t box[3];
+} Map;
+typedef struct { _Alignas(64) unsigned char bytes[128]; } Made;               /* a CUtensorMap */
 typedef struct {
   const Driver *driver;
   Launch *launch;
   Place *place;                                /* of the table's last entries: within the memory of another one */
   void **table, ***argument;                   /* argument: where the kernels' arguments are in the table */
   int *index;                                  /* entries of the table that are arguments, kernel after kernel */
-  int launches, entries, places, graphs, sync, runs;
+  int launches, entries, places, maps, graphs, sync, runs;
+  Map *map;
+  Made *made;                                  /* the tensor maps, and the addresses that they are of */
+  void **of;
   void *graph, *exec, **node, **last;          /* the graph, its kernels, and the table as they have it */
   long set, built;                             /* kernels that were set anew; graphs that were made */
   pthread_mutex_t lock;
 } Plan;
 
 enum { COOPERATIVE = 2 };                      /* CU_LAUNCH_ATTRIBUTE_COOPERATIVE */
+enum { L2_128B = 2 };                          /* CU_TENSOR_MAP_L2_PROMOTION_L2_128B */
 enum { GRAPH_FROM = 2, GRAPH_AFTER = 2 };      /* launches that are worth a graph; runs before there is one */
 
 void hy_device_free(Plan *p) {
@@ -44,6 +56,7 @@ void hy_device_free(Plan *p) {
   if (p->exec) p->driver->exec_destroy(p->exec);
   if (p->graph) p->driver->graph_destroy(p->graph);
   free(p->launch), free(p->place), free(p->table), free(p->argument), free(p->index), free(p->node), free(p->last);
+  free(p->map), free(p->made), free(p->of);
   pthread_mutex_destroy(&p->lock);
   free(p);
 }
@@ -56,22 +69,26 @@ static void *copied(const void *from, size_t bytes) {
 /* entries: of the table, its last `places` among them. Everything is copied but the driver's functions. NULL: no
  * memory. */
 Plan *hy_device_plan(const Driver *driver, const Launch *launch, int launches, const int *index, int entries,
-                     const Place *place, int places, int graphs, int sync) {
+                     const Place *place, int places, const Map *map, int maps, int graphs, int sync) {
   int arguments = launches ? launch[launches - 1].first + launch[launches - 1].count : 0;
   Plan *p = calloc(1, sizeof *p);
   if (!p) return NULL;
   pthread_mutex_init(&p->lock, NULL);
-  p->driver = driver, p->launches = launches, p->entries = entries, p->places = places;
+  p->driver = driver, p->launches = launches, p->entries = entries, p->places = places, p->maps = maps;
   p->graphs = graphs && launches >= GRAPH_FROM, p->sync = sync;
   p->launch = copied(launch, launches * sizeof *launch), p->place = copied(place, places * sizeof *place);
   p->index = copied(index, arguments * sizeof *index);
   p->table = calloc(entries + 1, sizeof(void *)), p->last = calloc(entries + 1, sizeof(void *));
   p->argument = calloc(arguments + 1, sizeof(void **)), p->node = calloc(launches + 1, sizeof(void *));
-  if (!p->launch || !p->place || !p->index || !p->table || !p->last || !p->argument || !p->node) {
+  p->map = copied(map, maps * sizeof *map), p->of = calloc(maps + 1, sizeof(void *));
+  p->made = aligned_alloc(sizeof(Made), (maps + 1) * sizeof(Made));
+  if (!p->launch || !p->place || !p->index || !p->table || !p->last || !p->argument || !p->node || !p->map || !p->of
+      || !p->made) {
     hy_device_free(p);
     return NULL;
   }
   for (int i = 0; i < arguments; i++) p->argument[i] = &p->table[index[i]];
+  for (int i = 0; i < maps; i++) p->argument[map[i].argument] = (void **)&p->made[i];
   return p;
 }
 
@@ -80,6 +97,21 @@ static Kernel kernel_of(const Plan *p, int i) {
   Kernel k = {l->function, {l->grid[0], l->grid[1], l->grid[2]}, {l->block[0], l->block[1], l->block[2]}, l->shared,
               (void **)(p->argument + l->first), NULL, NULL, NULL};
   return k;
+}
+
+/* Tensor maps anew whose arrays lie elsewhere than before. */
+static int map_arrays(Plan *p, int *failed) {
+  static const uint32_t every[] = {1, 1, 1};
+  for (int i = 0; i < p->maps; i++) {
+    const Map *m = &p->map[i];
+    void *at = (char *)p->table[p->index[m->argument]] + m->offset;
+    if (at == p->of[i]) continue;
+    int code = p->driver->encode(&p->made[i], m->type, m->rank, at, m->size, m->stride, m->box, every, 0, m->swizzle,
+                                 L2_128B, 0);
+    p->of[i] = code ? NULL : at;
+    if (code) { *failed = m->launch + 1; return code; }
+  }
+  return 0;
 }
 
 static int each(Plan *p, void *stream, int *failed) {
@@ -139,8 +171,9 @@ int hy_device_run(Plan *p, void *const *table, void *stream, int capturing, int 
   pthread_mutex_lock(&p->lock);                /* the kernels of two calls never mix: they share memory */
   memcpy(p->table, table, given * sizeof(void *));
   for (int i = 0; i < p->places; i++) p->table[given + i] = (char *)p->table[p->place[i].base] + p->place[i].offset;
-  if (p->graphs && !p->sync && !capturing && !p->exec && p->runs++ >= GRAPH_AFTER && build(p)) p->graphs = 0;
-  code = p->exec && !p->sync && !capturing ? replay(p, stream, failed) : each(p, stream, failed);
+  code = map_arrays(p, failed);
+  if (!code && p->graphs && !p->sync && !capturing && !p->exec && p->runs++ >= GRAPH_AFTER && build(p)) p->graphs = 0;
+  if (!code) code = p->exec && !p->sync && !capturing ? replay(p, stream, failed) : each(p, stream, failed);
   pthread_mutex_unlock(&p->lock);
   return code;
 }

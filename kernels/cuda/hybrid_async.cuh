@@ -40,6 +40,8 @@ HY_FN void hy_mbarrier_init(hy_shared barrier, unsigned count) { emu_mbarrier_in
 HY_FN void hy_mbarrier_arrive(hy_shared barrier) { emu_mbarrier_arrive(barrier); }
 HY_FN void hy_mbarrier_expect(hy_shared barrier, unsigned bytes) { emu_mbarrier_expect(barrier, bytes); }
 HY_FN void hy_mbarrier_wait(hy_shared barrier, unsigned parity) { emu_mbarrier_wait(barrier, parity); }
+// What threads wrote into shared memory (cp.async too) is seen by wgmma and bulk copies behind it.
+HY_FN void hy_proxy_fence() { emu::emu_watch_sync(emu::PROXY_FENCE, nullptr); }
 HY_FN void hy_cp_async_bulk(hy_shared to, const void *from, unsigned bytes, hy_shared barrier) {
     emu_cp_async_bulk(to, from, bytes, barrier);
 }
@@ -146,6 +148,7 @@ HY_FN void hy_mbarrier_expect(hy_shared barrier, unsigned bytes) {
     asm volatile("{ .reg .b64 t; mbarrier.arrive.expect_tx.shared.b64 t, [%0], %1; }"
                  : : "r"(barrier), "r"(bytes) : "memory");
 }
+HY_FN void hy_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
 // A multiple of 16 bytes, both on 16-byte boundaries, by one thread.
 HY_FN void hy_cp_async_bulk(hy_shared to, const void *from, unsigned bytes, hy_shared barrier) {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"

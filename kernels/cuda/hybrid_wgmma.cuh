@@ -24,8 +24,6 @@ HY_FN hy_matrix hy_matrix_of(hy_shared at, unsigned stride = 1024, unsigned lead
 // The same from another place on: 16 deep further is 32 bytes.
 HY_FN hy_matrix hy_matrix_at(hy_matrix m, unsigned bytes) { return {m.at + bytes, m.stride, m.lead, m.line}; }
 HY_FN void hy_wgmma_fence() { emu::wgmma_fence(); }
-// What threads wrote into shared memory (cp.async too) is seen by wgmma and bulk copies behind it.
-HY_FN void hy_proxy_fence() { emu::emu_watch_sync(emu::PROXY_FENCE, nullptr); }
 HY_FN void hy_wgmma_commit() { emu::wgmma_commit(); }
 template <int GROUPS> HY_FN void hy_wgmma_wait() { emu::wgmma_wait(GROUPS); }
 #define HY_WGMMA(kind, name, n, ...)                                                                    \
@@ -44,7 +42,6 @@ HY_FN hy_matrix hy_matrix_of(hy_shared at, unsigned stride = 1024, unsigned lead
 }
 HY_FN hy_matrix hy_matrix_at(hy_matrix m, unsigned bytes) { return m + (bytes >> 4); }
 HY_FN void hy_wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" : : : "memory"); }
-HY_FN void hy_proxy_fence() { asm volatile("fence.proxy.async.shared::cta;" : : : "memory"); }
 HY_FN void hy_wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" : : : "memory"); }
 template <int GROUPS> HY_FN void hy_wgmma_wait() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" : : "n"(GROUPS) : "memory");

@@ -29,7 +29,8 @@
 #define __forceinline__ inline __attribute__((always_inline))
 #define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
-#define __grid_constant__
+// behind the type (const T __grid_constant__ name): one object for all threads
+#define __grid_constant__ &
 #define __constant__ static
 #define __align__(n) __attribute__((aligned(n)))
 #define __restrict__ __restrict
@@ -40,5 +41,6 @@
 #include "emu_fibers.h"
 #include "emu_device.h"
 #include "emu_async.h"
+#include "emu_boxes.h"
 #include "emu_tensor.h"
 #include "emu_run.h"

@@ -15,7 +15,10 @@ static bool aligned(const void *p, unsigned bytes, const char *what) {
     return false;
 }
 
+static void deliver_box(const AsyncCopy &c);
+
 static void deliver(const AsyncCopy &c) {
+    if (c.map) return deliver_box(c);
     if (!c.barrier) emu_watch_access(c.to, c.size, WRITE, c.pc);
     memcpy(c.to, c.from, c.filled);
     memset((char *)c.to + c.filled, 0, c.size - c.filled);
@@ -59,6 +62,7 @@ static EMU_QUIET void deliver_to(uint64_t *barrier) {
     Block *b = M.current_block;
     if (b->looked_for == barrier && b->looked == b->announced) return;
     b->looked_for = barrier, b->looked = b->announced;
+    unsigned begun = phase_of(*barrier).parity;
     for (unsigned t = 0; t < b->threads; t++) {
         Flight &f = *b->fibers[t].flight;
         int kept = 0, told = 0;
@@ -68,6 +72,9 @@ static EMU_QUIET void deliver_to(uint64_t *barrier) {
                 f.copy[kept++] = c;
                 continue;
             }
+            if (c.group < 0 && phase_of(*barrier).parity != begun)
+                fail(BAD_MBARRIER, "a phase of an mbarrier ended before all of its copies came: fewer bytes were "
+                                   "announced");
             if (c.size) deliver(c);
             if (c.group < 0) arrive(barrier, -c.size, false);
             else told += !c.size;
@@ -80,6 +87,16 @@ static EMU_QUIET void deliver_to(uint64_t *barrier) {
 static AsyncCopy *new_copy(Flight *me) {
     if (me->copies == MAX_ASYNC) return fail(BAD_ASYNC_COPY, "over 256 cp.async in flight (emulator limit)"), nullptr;
     return &me->copy[me->copies++];
+}
+
+// Begins a copy whose bytes an mbarrier counts, which the asynchronous proxy must have seen initialised.
+static EMU_QUIET void begin_bulk(AsyncCopy *at, const AsyncCopy &c) {
+    emu_watch_access(c.barrier, 8, ASYNC_READ, c.pc);
+    emu_watch_access(c.to, c.size, ASYNC_WRITE, c.pc);
+    emu_watch_sync(ARRIVAL, c.barrier);
+    memset(c.to, 0xff, c.size);
+    *at = c;
+    M.current_block->announced++;
 }
 
 }  // namespace emu
@@ -125,16 +142,13 @@ static EMU_QUIET void emu_cp_async_bulk(void *to, const void *from, unsigned siz
     emu::AsyncCopy *c = emu::new_copy(emu::M.current->flight);
     if (!c) return;
     void *pc = __builtin_return_address(0);
-    emu::emu_watch_access(to, (int)size, emu::ASYNC_WRITE, pc);
     emu::emu_watch_access(from, (int)size, emu::ASYNC_READ, pc);
-    emu::emu_watch_sync(emu::ARRIVAL, barrier);
-    memset(to, 0xff, size);
-    *c = {to, from, (int)size, (int)size, -1, pc, (uint64_t *)barrier};
-    emu::M.current_block->announced++;
+    emu::begin_bulk(c, {to, from, (int)size, (int)size, -1, pc, (uint64_t *)barrier});
 }
 static EMU_QUIET void emu_mbarrier_init(void *barrier, unsigned count) {
     if (!emu::aligned(barrier, 8, "an mbarrier")) return;
     if (!count || count >= 0xfffff) return emu::fail(emu::BAD_MBARRIER, "an mbarrier takes 1 to 1048574 arrivals");
+    emu::emu_watch_access(barrier, 8, emu::WRITE, __builtin_return_address(0));
     emu::keep_phase((uint64_t *)barrier, {count, count, 0, 0});
 }
 static inline void emu_mbarrier_expect(void *barrier, unsigned bytes) {

@@ -11,7 +11,7 @@ namespace emu {
 
 enum State { READY, AT_BLOCK_BARRIER, AT_WARP, AT_GRID_BARRIER, AT_FIRST_BARRIER, DONE };
 enum Error { BAD_LAUNCH = 1, DEADLOCK, BAD_COLLECTIVE, BAD_ASYNC_COPY, NOT_COOPERATIVE, ENDLESS_SPIN, MISALIGNED,
-    BAD_MBARRIER };
+    BAD_MBARRIER, BAD_REGISTERS };
 
 const int MAX_MASKS = 32;                       // each other lane waits in one at most, so one is always free
 static size_t STACK = 64 * 1024;                // virtual memory; only touched pages are real
@@ -76,6 +76,7 @@ struct Block {
     unsigned position, low;                     // in the order of threads; none before `low` can run
     bool paused;                                // at a barrier of all its threads, for another block to run
     bool spinning;                              // a thread waits in a loop: others come first
+    int registers;                              // that threads gave back and nobody took
 };
 
 struct Machine {

@@ -1,6 +1,7 @@
 // What a thread of the emulator has under way: copies that arrive later, products of warpgroups. Included by
 // emu_fibers.h.
 #pragma once
+#include "emu_tensor_map.h"
 
 namespace emu {
 
@@ -12,6 +13,8 @@ struct AsyncCopy {
     int size, filled, group;                    // bytes written; those of them that are read, the rest are zeros
     void *pc;                                   // where it was issued
     uint64_t *barrier;                          // cp.async.mbarrier.arrive: told when the copy is there
+    const EmuTensorMap *map;                    // of a box: where it comes from, and its first element there
+    int first[EMU_MAP_DIMENSIONS];
 };
 
 // A tile of shared memory as wgmma takes it: lines of 128 or 64 bytes whose 16-byte pieces are swizzled, `stride` bytes

@@ -60,6 +60,7 @@ static void start_block(Block *b, size_t index, unsigned threads, char *shared) 
     b->votes = b->announced = 0;
     b->looked_for = nullptr;
     b->paused = b->spinning = false;
+    b->registers = 0;
     b->dynamic_shared = shared;
     memset(shared, 0xff, M.dynamic_bytes);
     for (unsigned i = 0; i < threads; i++) {
@@ -236,19 +237,33 @@ static EMU_ONCE int run(const EmuLaunch &l, void (*call)(void **), void **args, 
     return M.error;
 }
 
-// Calls a kernel with the arguments that args points at, as cuLaunchKernel does. All parameters are pointers.
+// Calls a kernel with the arguments that args points at, as cuLaunchKernel does: pointers, and objects for all threads
+// (__grid_constant__).
 template <int... I> struct Indices {};
 template <int N, int... I> struct MakeIndices : MakeIndices<N - 1, N - 1, I...> {};
 template <int... I> struct MakeIndices<0, I...> {
     typedef Indices<I...> type;
 };
 template <class F> struct Caller;
-template <class... A> struct Caller<void (*)(A *...)> {
-    template <void (*K)(A *...), int... I> static EMU_QUIET void apply(void **args, Indices<I...>) {
-      K(*(A **)args[I]...);
+template <class T> struct Argument;
+template <class T> struct Argument<T *> {
+    static const int bytes = 0;
+    static EMU_OWN T *of(void *at) { return *(T **)at; }
+};
+template <class T> struct Argument<const T &> {
+    static const int bytes = sizeof(T);
+    static EMU_OWN const T &of(void *at) { return **(const T **)at; }
+};
+template <class... A> struct Caller<void (*)(A...)> {
+    template <void (*K)(A...), int... I> static EMU_QUIET void apply(void **args, Indices<I...>) {
+      K(Argument<A>::of(args[I])...);
     }
-    template <void (*K)(A *...)> static void call(void **args) {
+    template <void (*K)(A...)> static void call(void **args) {
         apply<K>(args, typename MakeIndices<sizeof...(A)>::type());
+    }
+    static int bytes(int i) {
+        static const int of[] = {Argument<A>::bytes..., 0};
+        return of[i];
     }
     static const int count = sizeof...(A);
 };
@@ -256,14 +271,17 @@ template <class... A> struct Caller<void (*)(A *...)> {
 struct Kernel {
     const char *name;
     void (*call)(void **);
-    int args;
+    int args, (*bytes)(int);
 };
+template <class F, F K> static Kernel kernel_of(const char *name) {
+    return {name, Caller<F>::template call<K>, Caller<F>::count, Caller<F>::bytes};
+}
 
 }  // namespace emu
 
 const int EMU_MAX_ARGS = 4096;              // CUDA 12.1 and later: 32,764 bytes
 #define EMU_API extern "C" __attribute__((visibility("default")))
-#define EMU_KERNEL(k) {#k, emu::Caller<decltype(&k)>::call<&k>, emu::Caller<decltype(&k)>::count},
+#define EMU_KERNEL(k) emu::kernel_of<decltype(&k), &k>(#k),
 // in place of:  extern __shared__ T name[];
 #define EMU_DYNAMIC_SHARED(T, name) T *name = (T *)emu::M.current_block->dynamic_shared
 
@@ -271,6 +289,15 @@ const int EMU_MAX_ARGS = 4096;              // CUDA 12.1 and later: 32,764 bytes
 #define EMU_KERNELS(...)                                                                                        \
     static const emu::Kernel emu_kernels[] = {__VA_ARGS__};                                                     \
     EMU_API int emu_kernel_args(int kernel) { return emu_kernels[kernel].args; }                                \
+    /* of an argument whose entry of the table is the address of an object; 0: the entry is the argument */     \
+    EMU_API int emu_argument_bytes(int kernel, int i) { return emu_kernels[kernel].bytes(i); }                  \
+    /* a tensor map, or what is not 0 */                                                                        \
+    EMU_API int emu_make_map(void *map, int type, uint32_t rank, void *base, const uint64_t *size,              \
+                             const uint64_t *stride, const uint32_t *box, int swizzle) {                        \
+        const uint32_t every[] = {1, 1, 1};                                                                     \
+        EmuTensorMap *to = (EmuTensorMap *)map;                                                                 \
+        return emu_encode_tiled(to, type, rank, base, size, stride, box, every, 0, swizzle, 0, 0);              \
+    }                                                                                                           \
     EMU_API const char *emu_last_error() { return emu::M.message; }                                             \
     EMU_API unsigned long emu_switches() { return emu::M.switches; }                                            \
     /* 0, or 1 + the number of the launch that failed */                                                        \

@@ -61,6 +61,9 @@ extern "C" __global__ void __launch_bounds__(64) ring(const float *x, float *y) 
     if (threadIdx.x < 2) {
         hy_mbarrier_init(hy_shared_of(&full[threadIdx.x]), FULL);
         hy_mbarrier_init(hy_shared_of(&empty[threadIdx.x]), 32);
+#if __CUDA_ARCH__ >= 900
+        hy_proxy_fence();
+#endif
     }
     __syncthreads();
     const int lane = threadIdx.x % 32;
@@ -141,5 +144,38 @@ extern "C" __global__ void __launch_bounds__(128) product(const unsigned short *
     for (int i = 0; i < COLUMNS / 2; i++)
         C[(t / 32 * 16 + t % 32 / 4 + i / 2 % 2 * 8) * COLUMNS + i / 4 * 8 + t % 4 * 2 + i % 2] = d[i];
 #endif
+}
+"""
+
+# boxes of an array through a tensor map: BOX elements, a box a turn in two slots
+BOXES = r"""
+extern "C" __global__ void __launch_bounds__(64) boxes(const ELEMENT *x, const hy_tensor_map __grid_constant__ map,
+                                                       ELEMENT *y) {
+    __shared__ __align__(1024) ELEMENT slot[2][BOX];
+    __shared__ __align__(8) unsigned long long full[2], empty[2];
+    const unsigned size = sizeof slot[0];
+    if (threadIdx.x < 2) {
+        hy_mbarrier_init(hy_shared_of(&full[threadIdx.x]), 1);
+        hy_mbarrier_init(hy_shared_of(&empty[threadIdx.x]), 32);
+        hy_proxy_fence();
+    }
+    __syncthreads();
+    if (threadIdx.x >= 32) {
+        if (threadIdx.x > 32) return;
+        hy_prefetch_map(map);
+        for (int i = 0; i < TURNS; i++) {
+            const int s = i % 2;
+            hy_mbarrier_wait(hy_shared_of(&empty[s]), (i / 2 + 1) & 1);
+            hy_mbarrier_expect(hy_shared_of(&full[s]), size);
+            hy_copy_box(hy_shared_of(slot[s]), map, hy_shared_of(&full[s]), PLACE);
+        }
+        return;
+    }
+    for (int i = 0; i < TURNS; i++) {
+        const int s = i % 2;
+        hy_mbarrier_wait(hy_shared_of(&full[s]), i / 2 & 1);
+        for (int k = threadIdx.x; k < BOX; k += 32) y[i * BOX + k] = slot[s][k];
+        hy_mbarrier_arrive(hy_shared_of(&empty[s]));
+    }
 }
 """

@@ -68,7 +68,7 @@ class State:
 FOLDER = TESTS / "stand_in" / "cuda"
 ffi = cffi.FFI()
 ffi.cdef(driver_api.DECLARATIONS + """
-struct counts { long launches, graphs, replays, mallocs, frees, copies, waits, sets; };
+struct counts { long launches, graphs, replays, mallocs, frees, copies, waits, sets, maps; };
 extern struct counts stand_in_counts;
 extern char stand_in_fails[64];
 extern int stand_in_version, stand_in_device, stand_in_resident, stand_in_late;

@@ -31,10 +31,11 @@ ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 PROCESSORS = {"sm_75": 40, "sm_80": 108, "sm_86": 84, "sm_90a": 132}       # of a T4, A100, A10, H100
 TOGETHER = 40                                              # kernels of a compilation
 # what texts by hand use: the first architecture that has it, or the only one
-NEEDS = {"hy_wgmma": "sm_90a", "hy_cp_async_bulk": "sm_90a", "hy_mbarrier_expect": "sm_90a", "by_lanes": "sm_75",
+NEEDS = {"hy_wgmma": "sm_90a", "hy_cp_async_bulk": "sm_90a", "hy_mbarrier_expect": "sm_90a", "hy_copy_box": "sm_90a",
+         "by_lanes": "sm_75",
          "hy_mbarrier": "sm_80", "cp_async": "sm_80", "hy_mma_bf16(": "sm_80", "hy_mma_bf16_k8": "sm_80",
          "hy_mma_tf32": "sm_80"}
-ONLY = ("hy_wgmma", "hy_cp_async_bulk", "hy_mbarrier_expect", "by_lanes")
+ONLY = ("hy_wgmma", "hy_cp_async_bulk", "hy_mbarrier_expect", "hy_copy_box", "by_lanes")
 BEGIN = 'extern "C" __global__'
 found: dict[str, dict[str, bool]] = {}                     # by text: for what it is compiled, and whether it may spill
 on_purpose: set[str] = set()                               # the test, where its kernels are wrong on purpose

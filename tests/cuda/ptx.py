@@ -18,7 +18,7 @@ from .ptx_floats import Roundings, rounds_to
 from .ptx_later import MBARRIER, Later, Products
 from .ptx_text import Entry, Line, PtxError, TooLong, call_of
 
-GLOBAL, CONSTANT, LOCAL, GAP = 1 << 32, 1 << 47, 1 << 48, 1024
+GLOBAL, CONSTANT, LOCAL, PARAMETERS, GAP = 1 << 32, 1 << 47, 1 << 48, 1 << 49, 1024
 KINDS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8, "b8": np.uint8, "s16": np.int16, "u16": np.uint16,
                          "b16": np.uint16, "s32": np.int32, "u32": np.uint32, "b32": np.uint32, "s64": np.int64,
                          "u64": np.uint64, "b64": np.uint64, "f16": np.float16, "f32": np.float32, "f64": np.float64,
@@ -53,6 +53,9 @@ class Block:
         # the parameters of each function, 16 bytes a thread; where each thread goes on behind a call
         self.params: dict[tuple[str, str], np.ndarray] = {}
         self.returns: dict[str, np.ndarray] = {}
+        # tensor maps among the parameters, with where their arrays lie, by address; the addresses by name
+        self.maps = {PARAMETERS + 128 * i: (m, pointers[i] + m.offset) for i, m in launch.maps}
+        self.objects = {entry.params[i]: PARAMETERS + 128 * i for i, _ in launch.maps}
         for name, value in zip(entry.params, pointers, strict=True):
             self.param(name)[:, :8] = np.array([value], np.uint64).view(np.uint8)
         self.at, self.carry = np.zeros(self.threads, np.int64), np.zeros(self.threads, bool)
@@ -95,7 +98,8 @@ class Block:
 
     def constant(self, arg: str, dtype: np.dtype) -> np.ndarray:
         """An operand that is a number, or a place in an array (``name`` or ``name+8``)."""
-        places = (self.entry.shared, 0), (self.entry.constants, CONSTANT), (self.entry.local, LOCAL)
+        places = (self.entry.shared, 0), (self.entry.constants, CONSTANT), (self.entry.local, LOCAL), (
+            self.objects, 0)
         name, _, offset = arg.partition("+")
         start = next((at + known[name] + int(offset or "0") for known, at in places if name in known), None)
         if start is not None:
@@ -189,7 +193,7 @@ class Block:
         lanes = line.op[0] in LANES and "sync" in line.op
         if not lanes and "aligned" not in line.op or line.op[0] in CONTROL:
             return here
-        group = 128 if line.op[0] == "wgmma" else 32
+        group = 128 if line.op[0] in ("wgmma", "setmaxnreg") else 32
         missing = ~self.done
         missing[here] = False
         if lanes:
@@ -354,4 +358,4 @@ def _raw(a: np.ndarray) -> np.ndarray:
 
 
 _STEPS: dict[str, Callable[[Block, list[str], list[str]], None]] = {}
-from . import ptx_async, ptx_steps, ptx_warpgroup, ptx_warps  # noqa: E402, F401  fills in the instructions
+from . import ptx_async, ptx_boxes, ptx_steps, ptx_warpgroup, ptx_warps  # noqa: E402, F401  fills in the instructions

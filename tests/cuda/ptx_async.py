@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from .ptx import GLOBAL, Block
+from .ptx_boxes import copy_box
 from .ptx_later import MBARRIER, Barrier
 from .ptx_steps import step
 from .ptx_text import PtxError
@@ -36,6 +37,8 @@ def asynchronous(b: Block, op: list[str], args: list[str]) -> None:
 
 def bulk(b: Block, op: list[str], args: list[str]) -> None:
     """From global to shared memory, whole pieces of 16 bytes; an mbarrier counts the bytes."""
+    if "tensor" in op:
+        return copy_box(b, op, args, mbarriers_at(b, args[2])[0])
     if not set(op[1:]) <= BULK or len(args) != 4:
         raise PtxError(f"no instruction {'.'.join(op)}")
     to, source, sizes = b.address(args[0]), b.address(args[1]), b.get(args[2], "u32").astype(np.int64)
@@ -49,6 +52,7 @@ def bulk(b: Block, op: list[str], args: list[str]) -> None:
         places = np.arange(size)[None]
         b.later.begin(to[i] + places, source[i] - GLOBAL + places, np.array([size]), barriers[i])
     b.who = whole
+    return None
 
 
 def mbarriers_at(b: Block, arg: str) -> list[int]:

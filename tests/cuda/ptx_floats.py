@@ -62,7 +62,7 @@ class Roundings:
                 f = entry.functions[name]
                 yield from (((name, to), [(home, of)]) for to, of in zip(f.params, given))
                 yield from (((home, to), [(name, of)]) for to, of in zip(results, f.results))
-        elif "param" in line.op:
+        elif "param" in line.op and line.op[0] != "cvta":
             parameter = home, next(a for a in line.args if a.startswith("[")).strip("[]").partition("+")[0]
             registers = _places(home, (a for a in line.args if not a.startswith("[")))
             yield from [(parameter, registers)] if line.op[0] == "st" else [(r, [parameter]) for r in registers]

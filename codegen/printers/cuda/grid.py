@@ -1,10 +1,12 @@
 """How the blocks of a launch share a product: tiles of its result, and parts of its depth."""
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Mapping
+
+from hybrid.ir import Node
 
 from .epilogue import epilogue
-from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, function, indented
+from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, TensorMap, function, indented, with_maps
 from .product import Product, share_depth
 from .shares import FORM, PORT, ROUND_TRIP, Division
 from .target import current
@@ -165,9 +167,10 @@ class Grid:
                 "  if (threadIdx.x == 0) hy_wait_for((unsigned *)tickets + 1 + other);",
                 "  __syncthreads();", *indented(self._add_sums_of("other")), "}"]
 
-    def printed(self, sums: list[str], mixed: bool, shared: int) -> PrintedCuda:
+    def printed(self, sums: list[str], mixed: bool, shared: int, resident: int = 0,
+                maps: Mapping[str, tuple[Node, TensorMap]] | None = None) -> PrintedCuda:
         """The kernel. sums: statements that add up the products of a block's k-iterations; mixed: as of ``epilogue``;
-        shared: bytes of dynamic shared memory."""
+        shared, resident, maps: as of ``launched``."""
         p, tile = self.p, self.tile
         if self.shares:
             p.k.form = FORM
@@ -180,9 +183,10 @@ class Grid:
             *self._block_header(), *sums, *self.wait, *(self._added() if self.last_adds else []),
             *self._finished(mixed, self.part)]
         if not self.shares and not self.last_adds:
-            return p.printed(body, self.blocks, self.threads, self.parts, shared)
-        text = function(p.name, p.args, len(p.k.stores), body, self.threads, p.T, True, word="tickets")
+            return p.printed(body, self.blocks, self.threads, self.parts, shared, resident, maps)
+        text = function(p.name, p.args, len(p.k.stores), body, self.threads, p.T, True, resident, "tickets",
+                        list(maps or {}))
         left, words = ((self.shares.blocks, 1 + self.shares.blocks) if self.shares else
                        (self.blocks, self.blocks // self.parts))
-        return PrintedCuda(text, [Launch(p.name, self.blocks, self.threads, [*p.args, SCRATCH, TICKETS], shared)],
-                           self.item * left * tile.rows * tile.columns, words)
+        launch = Launch(p.name, self.blocks, self.threads, [*p.args, SCRATCH, TICKETS], shared)
+        return PrintedCuda(text, [with_maps(launch, maps or {})], self.item * left * tile.rows * tile.columns, words)

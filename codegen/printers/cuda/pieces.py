@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import field, replace
-from typing import Callable, Iterable, Iterator, Sequence, Union
+from typing import Callable, Iterable, Iterator, Mapping, Sequence, Union
 
 import numpy as np
 
@@ -66,11 +66,26 @@ class At:
     offset: int
 
 
+@dataclass(frozen=True)
+class TensorMap:
+    """A box of an array that one thread copies to shared memory, as the driver is told of it: dtype; elements along
+    each axis of the array, the one along memory first, and of the box; bytes between neighbours along the axes
+    behind the first; bytes of the span in which 16-byte pieces are swizzled, 0: none; bytes from the array's begin
+    on."""
+    dtype: str
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle: int = 0
+    offset: int = 0
+
+
 @dataclass
 class Launch:
     """A kernel launch: function, blocks, threads, arguments in order, bytes of dynamic shared memory. alone: it cannot
     be a stage of a launch of several (its barriers are not ``__syncthreads`` alone). cooperative: all of its blocks run
-    at once. waves: the launches that it stands for, in groups that run one after the other."""
+    at once. waves: the launches that it stands for, in groups that run one after the other. maps: arguments, by number,
+    that are given as tensor maps of the arrays."""
     name: str
     blocks: int
     threads: int
@@ -79,6 +94,7 @@ class Launch:
     alone: bool = False
     cooperative: bool = False
     waves: Sequence[Sequence["Launch"]] = ()
+    maps: Sequence[tuple[int, TensorMap]] = ()
 
 
 @dataclass
@@ -103,26 +119,37 @@ def index_type(k: Kernel) -> str:
 
 
 def function(name: str, args: Sequence[Node], stores: int, body: Sequence[str], threads: int = THREADS,
-             scratch: str = "", alone: bool = False, resident: int = 0, word: str = "") -> str:
+             scratch: str = "", alone: bool = False, resident: int = 0, word: str = "",
+             maps: Sequence[str] = ()) -> str:
     """Text of a __global__ function. scratch: C type of its working memory, a parameter behind the arrays; word: name
     of one more, for the grid's barrier or tickets. alone: what it writes lies nowhere that it reads, unless that is
     a new value of an input. resident: blocks that a multiprocessor should run at the same time; a thread may have the
-    more registers, the fewer there are. 0: as the compiler likes it."""
+    more registers, the fewer there are. 0: as the compiler likes it. maps: names of tensor maps, the last
+    parameters."""
     own = "__restrict__ " if alone and not any(n in current().written for n in args[:stores]) else ""
     parts = [f"{'' if i < stores else 'const '}{CUDA.storage(n.dtype)} *{own}p{i}" for i, n in enumerate(args)]
     parts += [f"{scratch} *scratch"] * bool(scratch) + [f"void *{word}"] * bool(word)
+    parts += [f"const hy_tensor_map __grid_constant__ {name}" for name in maps]
     bounds = f"{threads}, {resident}" if resident else f"{threads}"
     return "\n".join([f'extern "C" __global__ void __launch_bounds__({bounds}) {name}({", ".join(parts)}) {{',
                       *("  " + line for line in body), "}"])
 
 
 def launched(name: str, args: Sequence[Node], stores: int, body: Sequence[str], blocks: int, threads: int = THREADS,
-             scratch: str = "", alone: bool = False, shared: int = 0, resident: int = 0) -> PrintedCuda:
+             scratch: str = "", alone: bool = False, shared: int = 0, resident: int = 0,
+             maps: Mapping[str, tuple[Node, TensorMap]] | None = None) -> PrintedCuda:
     """A function and its one launch. scratch, alone, resident: as of ``function``; shared: bytes of dynamic shared
-    memory."""
+    memory; maps: tensor maps with their arrays, by name."""
     given: list[Node | Scratch | At] = [*args, *([SCRATCH] if scratch else [])]
-    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone, resident),
-                       [Launch(name, blocks, threads, given, shared)])
+    return PrintedCuda(function(name, args, stores, body, threads, scratch, alone, resident, maps=list(maps or {})),
+                       [with_maps(Launch(name, blocks, threads, given, shared), maps or {})])
+
+
+def with_maps(launch: Launch, maps: Mapping[str, tuple[Node, TensorMap]]) -> Launch:
+    """A launch with tensor maps of arrays as its last arguments."""
+    first = len(launch.args)
+    return replace(launch, args=[*launch.args, *(n for n, _ in maps.values())],
+                   maps=[(first + i, m) for i, (_, m) in enumerate(maps.values())])
 
 
 def in_turn(parts: Sequence[PrintedCuda], scratch: int) -> PrintedCuda:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Sequence
+from typing import Mapping, Sequence
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from hybrid.ir.kernel import Kernel
 
 from .carried import values
 from .flat import print_flat
-from .pieces import PROCESSORS, RAW, THREADS, PrintedCuda, emitter, in_turn, index_type, launched, names_of
+from .pieces import PROCESSORS, RAW, THREADS, PrintedCuda, TensorMap, emitter, in_turn, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block, Emitter, Reducer, serial_reduce
 from hybrid.codegen.printers.products.operand import Matmul, Operand, matmul, root_index
@@ -123,12 +123,15 @@ class Product:
                 *("  " + s for s in [*self.decode(row, self.m.rows), *self.decode(column, self.m.columns),
                                      f"{self.T} sum = {value};", *done]), "}"]
 
-    def printed(self, body: list[str], blocks: int, threads: int, parts: int = 1, shared: int = 0) -> PrintedCuda:
+    def printed(self, body: list[str], blocks: int, threads: int, parts: int = 1, shared: int = 0, resident: int = 0,
+                maps: Mapping[str, tuple[Node, TensorMap]] | None = None) -> PrintedCuda:
         """The kernel; with parts, also the launch that puts the parts of each sum together and does the epilogue.
-        shared: bytes of dynamic shared memory."""
+        shared, resident, maps: as of ``launched``."""
         if parts == 1:
-            return launched(self.name, self.args, len(self.k.stores), body, blocks, threads, "", True, shared)
-        first = launched(f"{self.name}_parts", self.args, 0, body, blocks, threads, self.T, shared=shared)
+            return launched(self.name, self.args, len(self.k.stores), body, blocks, threads, "", True, shared, resident,
+                            maps)
+        first = launched(f"{self.name}_parts", self.args, 0, body, blocks, threads, self.T, False, shared,
+                         resident, maps)
         last = (print_gathered(self.k, self.name, self._sum_of(parts, True), self.T) if parts >= MANY_PARTS else None
                 ) or print_flat(self.k, self.name, self._sum_of(parts, False), self.T)
         return in_turn([first, last], parts * self.dot.size * max(4, self.sum_dtype.itemsize))

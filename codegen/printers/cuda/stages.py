@@ -158,11 +158,7 @@ class Slices:
 
     def _even(self, group: list[Var]) -> int | None:
         """Elements between neighbours along a group of axes that lie as one; None of others."""
-        long = [v for v in group if v.extent > 1]
-        steps = [coefficient(self._place, v) for v in long]
-        even = all(a is not None and b is not None and a == b * v.extent
-                   for a, b, v in zip(steps, steps[1:], long[1:]))
-        return steps[-1] if steps and even and not self.guards else None
+        return even_step(self._place, group) if not self.guards else None
 
     def _walks(self) -> int | None:
         """Elements that a thread's addresses move from slice to slice; None where it finds them anew each time."""
@@ -282,6 +278,15 @@ class Plain(Slices):
     def mixed(self) -> bool:
         """Never."""
         return False
+
+
+def even_step(place: Ix, group: list[Var]) -> int | None:
+    """Elements between neighbours along a group of axes, where ``place`` is as if they were one; None of others, and of
+    one element."""
+    long = [v for v in group if v.extent > 1]
+    steps = [coefficient(place, v) for v in long]
+    even = all(a is not None and b is not None and a == b * v.extent for a, b, v in zip(steps, steps[1:], long[1:]))
+    return steps[-1] if steps and even else None
 
 
 def copies_whole(p: Product, side: str, each: int) -> tuple[bool, bool]:

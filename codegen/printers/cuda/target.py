@@ -12,16 +12,19 @@ from hybrid.ir import Node
 
 # whose tensor cores multiply float32 (as tf32) at least four times as fast as their other units: data centre GPUs
 FAST_TF32 = frozenset({80, 90, 100, 103})
+NO_MAPS = "launches give pointers alone"
 
 
 @dataclass(frozen=True)
 class Target:
     """A GPU's architecture (80 stands for sm_80), and the values that may be written where inputs lie. processors:
-    blocks that run at once, one a multiprocessor, and may wait for each other; 0 where none may."""
+    blocks that run at once, one a multiprocessor, and may wait for each other; 0 where none may. no_maps: why launches
+    take no tensor maps, empty where they do."""
     number: int = 90
     written: frozenset[Node] = frozenset()
     warpgroups: bool = False                               # whether it has products of warpgroups (sm_90a)
     processors: int = 0
+    no_maps: str = NO_MAPS
 
     @property
     def tf32(self) -> bool:
@@ -43,11 +46,12 @@ def current() -> Target:
 
 
 @contextmanager
-def printing_for(arch: str, written: Iterable[Node] = (), processors: int = 0) -> Iterator[None]:
-    """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs. processors:
-    see ``Target``."""
+def printing_for(arch: str, written: Iterable[Node] = (), processors: int = 0,
+                 no_maps: str = NO_MAPS) -> Iterator[None]:
+    """Scope in which kernels are printed for an architecture, as ``sm_90a``. written: new values of inputs. processors,
+    no_maps: see ``Target``."""
     number = int("".join(filter(str.isdecimal, arch)))
-    token = _current.set(Target(number, frozenset(written), arch == "sm_90a", processors))
+    token = _current.set(Target(number, frozenset(written), arch == "sm_90a", processors, no_maps))
     try:
         yield
     finally:

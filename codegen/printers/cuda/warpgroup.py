@@ -6,8 +6,11 @@ rows' in registers, the columns' in shared memory, while the products of the sli
 """
 from __future__ import annotations
 
+from typing import Sequence
+
 from hybrid.base.dtype import is_half
 
+from .boxes import FORM, Boxes, boxes_of
 from .grid import Grid
 from .mma import best_cost, bring, load_fragments, origins, terms, work
 from .pieces import PrintedCuda, alone, indented
@@ -22,6 +25,8 @@ FASTER = 1.6                    # rate of tensor cores, of that by mma.sync
 STAGES = 3                      # slices in shared memory
 SPECIALIZED_STAGES = 4          # where a producer warpgroup copies them
 PRODUCERS = 128                 # its threads
+BY_COPIES = "slices copied by a warpgroup of their own"
+FEW = 40                        # registers of each of them, where one thread copies
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
@@ -36,14 +41,21 @@ def pick_warpgroup(p: Product) -> Division[Tile] | None:
 
 
 def print_warpgroup(p: Product, division: Division[Tile]) -> PrintedCuda:
-    """A block's warpgroups own 64 rows each; all its threads copy slices, or a producer warpgroup does."""
+    """A block's warpgroups own 64 rows each; all its threads copy slices, or a producer warpgroup does, or one thread
+    of it through tensor maps."""
     halves, specialized, tile = is_half(p.dot.dtype), specializes(division), division.tile
     copying = (PRODUCERS, tile.threads) if specialized else ()
     a, b = ((Swizzled if halves else Plain)(p, side, tile, *copying) for side in "ab")
     b.offset = a.bytes
     grid, stage = Grid(p, division, a.deep, PRODUCERS if specialized else 0), a.bytes + b.bytes
-    if specialized:
-        sums, shared = _specialized(p, grid, a, b, stage), SPECIALIZED_STAGES * (stage + 16)
+    if isinstance(a, Swizzled) and isinstance(b, Swizzled) and specialized:
+        boxes, shared = boxes_of(p, a, b), SPECIALIZED_STAGES * (stage + 16)
+        if not isinstance(boxes, str):
+            p.k.form = FORM
+            return alone(grid.printed(_through_maps(p, grid, boxes, stage), False, shared, 1,
+                                      {x.name: (x.array, x.map) for x in boxes}))
+        p.k.form, p.k.not_taken = BY_COPIES, [*p.k.not_taken, (FORM, boxes)]
+        sums = _specialized(p, grid, a, b, stage)
     else:
         sums = (_halves if halves else _floats)(p, grid, a, b, stage)
         shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
@@ -96,27 +108,67 @@ def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
             *bring(a, b, "later", "next", False), "  hy_wgmma_wait<0>();", "}"]
 
 
+SLOT = f"round % {SPECIALIZED_STAGES}"
+
+
 def _specialized(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
-    """The block's last warpgroup is the producer, which copies slices; the consumers multiply them. Of each slice one
-    mbarrier tells that it is there, another one that all have used it: while one consumer waits, the other one's
-    products are under way."""
-    warps, slot = grid.tile.threads // 32, f"round % {SPECIALIZED_STAGES}"
-    barriers = [f"const hy_shared full = base + {SPECIALIZED_STAGES * stage}, used = full + {8 * SPECIALIZED_STAGES};",
-                "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {SPECIALIZED_STAGES}; s++) {{",
-                f"    hy_mbarrier_init(full + s * 8, {PRODUCERS});", f"    hy_mbarrier_init(used + s * 8, {warps});",
-                "  }", "}", "__syncthreads();"]
-    copies = [f"hy_mbarrier_wait(used + {slot} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);",
-              f"const int to = {slot} * {stage};", f"const {p.kind} next = low + round * {a.deep};",
-              *a.begin("to", "next"), *b.begin("to", "next"), f"hy_cp_async_arrive(full + {slot} * 8);"]
-    products = [f"hy_mbarrier_wait(full + {slot} * 8, round / {SPECIALIZED_STAGES} & 1);", "hy_proxy_fence();",
-                f"const int now = {slot} * {stage};", *Halves(p, grid, a, b).begin("now"), "hy_wgmma_wait<0>();",
-                f"if (lane == 0) hy_mbarrier_arrive(used + {slot} * 8);"]
-    loop = ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{"]
-    return ["const hy_shared base = hy_shared_of(tile_memory);", *barriers,
-            f"if (threadIdx.x >= {grid.tile.threads}) {{",
-            *indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *loop, *indented(copies), "}",
-                        "hy_commit();", "hy_wait<0>();", "return;"]), "}",
-            *loop, *indented(products), "}"]
+    """The block's last warpgroup is the producer, which copies slices; the consumers multiply them."""
+    copies = [f"const int to = {SLOT} * {stage};", f"const {p.kind} next = low + round * {a.deep};",
+              *a.begin("to", "next"), *b.begin("to", "next"), f"hy_cp_async_arrive(full + {SLOT} * 8);"]
+    return [*_barriers(grid, stage, PRODUCERS), f"if (threadIdx.x >= {grid.tile.threads}) {{",
+            *indented([*a.declare("base"), *b.declare(f"base + {a.bytes}"), *_rounds(grid, _WAIT_FOR_SLOT, copies),
+                       "hy_commit();", "hy_wait<0>();", "return;"]), "}",
+            *_products_of_slices(grid, Halves(p, grid, a, b), stage, ["hy_proxy_fence();"])]
+
+
+def _through_maps(p: Product, grid: Grid, boxes: list[Boxes], stage: int) -> list[str]:
+    """One thread of the producer copies slices, whose bytes the mbarriers count. The threads that multiply get
+    registers that the producer's do not need."""
+    a, b = (x.x for x in boxes)
+    copies = [f"const hy_shared to = base + {SLOT} * {stage}, ready = full + {SLOT} * 8;",
+              f"const int next = (int)(low + round * {a.deep});", f"hy_mbarrier_expect(ready, {stage});",
+              *(s for x in boxes for s in x.copy("to", "next", "ready"))]
+    fewer, more = _registers(grid)
+    return [*_barriers(grid, stage, 1, ["  hy_proxy_fence();"]), f"if (threadIdx.x >= {grid.tile.threads}) {{",
+            *indented([*fewer, f"if (threadIdx.x > {grid.tile.threads}) return;", "(void)high;",
+                       *(f"hy_prefetch_map({x.name});" for x in boxes), *_rounds(grid, _WAIT_FOR_SLOT, copies),
+                       "return;"]), "}", *more,
+            *_products_of_slices(grid, Halves(p, grid, a, b), stage, [])]
+
+
+def _registers(grid: Grid) -> tuple[list[str], list[str]]:
+    """Statements of the producer and of the consumers that share a multiprocessor's registers anew: none where each
+    thread may have all that an instruction can name."""
+    each = min(255, 65536 // grid.threads) // 8 * 8
+    more = (each * grid.threads - FEW * PRODUCERS) // grid.tile.threads // 8 * 8
+    return ([f"hy_fewer_registers<{FEW}>();"], [f"hy_more_registers<{more}>();"]) if more <= 248 else ([], [])
+
+
+_WAIT_FOR_SLOT = f"hy_mbarrier_wait(used + {SLOT} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);"
+
+
+def _barriers(grid: Grid, stage: int, arrivals: int, behind: Sequence[str] = ()) -> list[str]:
+    """Of each slice one mbarrier tells that it is there, another one that all have used it: while one consumer waits,
+    the other one's products are under way. arrivals: for a slice to be there; behind: statements of the thread that
+    initialises them."""
+    warps, count = grid.tile.threads // 32, SPECIALIZED_STAGES
+    return ["const hy_shared base = hy_shared_of(tile_memory);",
+            f"const hy_shared full = base + {count * stage}, used = full + {8 * count};",
+            "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {count}; s++) {{",
+            f"    hy_mbarrier_init(full + s * 8, {arrivals});", f"    hy_mbarrier_init(used + s * 8, {warps});",
+            "  }", *behind, "}", "__syncthreads();"]
+
+
+def _rounds(grid: Grid, wait: str, body: Sequence[str]) -> list[str]:
+    """A loop over a block's k-iterations, each behind a wait."""
+    return ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{", *indented([wait, *body]), "}"]
+
+
+def _products_of_slices(grid: Grid, halves: Halves, stage: int, fence: Sequence[str]) -> list[str]:
+    """The loop of the consumers. fence: for what comes by other ways than the products' own."""
+    return _rounds(grid, f"hy_mbarrier_wait(full + {SLOT} * 8, round / {SPECIALIZED_STAGES} & 1);",
+                   [*fence, f"const int now = {SLOT} * {stage};", *halves.begin("now"), "hy_wgmma_wait<0>();",
+                    f"if (lane == 0) hy_mbarrier_arrive(used + {SLOT} * 8);"])
 
 
 # ---- floats

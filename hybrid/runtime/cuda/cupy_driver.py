@@ -154,7 +154,7 @@ class CuPyModule(Module):
     def ready(self, launches: Sequence[Launch]) -> list[native.Ready]:
         """Launches with their kernels' functions."""
         return [native.Ready(launch.kernel, self.function(launch.kernel, launch.shared), launch.grid, launch.block,
-                             launch.shared, launch.args, launch.cooperative) for launch in launches]
+                             launch.shared, launch.args, launch.cooperative, launch.maps) for launch in launches]
 
     def plan(self, launches: Sequence[Sequence[Any]]) -> CuPyPlan:
         """See ``Module.plan``."""
@@ -212,6 +212,11 @@ class CuPyDriver(Driver):
     def processors(self) -> int:
         """See ``Driver.processors``."""
         return int(self._cupy.cuda.Device(self._id).attributes["MultiProcessorCount"])
+
+    @property
+    def no_maps(self) -> str:
+        """See ``Driver.no_maps``."""
+        return native.no_maps()
 
     def clear(self, array: Any, first: int, nbytes: int) -> None:
         """See ``Driver.clear``."""

@@ -23,6 +23,7 @@ int cuGraphKernelNodeSetAttribute(void *, int, const void *);
 int cuGraphInstantiateWithFlags(void **, void *, unsigned long long);
 int cuGraphExecKernelNodeSetParams_v2(void *, void *, const void *);
 int cuGraphLaunch(void *, void *);
+int cuTensorMapEncodeTiled(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *, int, int, int, int);
 int cuGraphDestroy(void *);
 int cuGraphExecDestroy(void *);
 """  # noqa: E501

@@ -25,7 +25,7 @@ from hybrid.base.errors import CompileError, HybridError
 from .. import cache, scratch
 from ..shared_objects import intact, keep
 from ..toolchain import compiler_version, cpu_features
-from . import sources, watch
+from . import sources, tensor_maps, watch
 from .interface import Driver, Launch, Module, Plan, checked
 
 ORDERS = {"forward": 0, "reverse": 1, "random": 2}
@@ -34,12 +34,14 @@ FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-mat
          "-fvisibility=hidden")
 MANY = 64                        # kernels from which on compiling them well takes longer than running them
 ffi = cffi.FFI()
-ffi.cdef("""
+ffi.cdef(tensor_maps.DECLARATION + """
 struct EmuOptions { int order; unsigned seed; int sums, resident; };
 struct EmuLaunch {
     int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes; int cooperative, first_arg, args;
 };
 int emu_kernel_args(int kernel);
+int emu_argument_bytes(int kernel, int i);
+int emu_make_map(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, int);
 const char *emu_last_error(void);
 unsigned long emu_switches(void);
 int emu_run(const struct EmuLaunch *, int n, const int *index, void **table, const struct EmuOptions *);
@@ -172,6 +174,7 @@ class EmulatorPlan(Plan):
         self._table_size = 1 + max((a for launch in launches for a in launch.args), default=-1)
         self._index = ffi.new("int[]", [a for launch in launches for a in launch.args] or [0])
         self._native = ffi.new("struct EmuLaunch[]", max(1, len(launches)))
+        self._maps: list[tuple[int, Any, Any]] = []            # an array's position, its map as C has it, memory
         first = 0
         for native, launch in zip(self._native, launches):
             kernel = module.kernels.index(launch.kernel)
@@ -181,16 +184,33 @@ class EmulatorPlan(Plan):
             native.kernel, native.grid, native.block = kernel, launch.grid, launch.block
             native.dynamic_bytes, native.cooperative = launch.shared, launch.cooperative
             native.first_arg, native.args = first, len(launch.args)
+            for i, m in launch.maps:
+                memory = ffi.new("char[]", tensor_maps.BYTES + 64)
+                self._index[first + i] = self._table_size + len(self._maps)
+                self._maps.append((launch.args[i], ffi.new("Map *", tensor_maps.fields(m)), memory))
             first += len(launch.args)
+
+    def _map(self, pointers: Sequence[int]) -> list[int]:
+        """Makes the tensor maps; returns where they are."""
+        made = []
+        for position, m, memory in self._maps:
+            at = -(-int(ffi.cast("uintptr_t", memory)) // 64) * 64
+            if self._module.library.emu_make_map(ffi.cast("void *", at), m.type, m.rank,
+                                                 ffi.cast("void *", pointers[position] + m.offset), m.size, m.stride,
+                                                 m.box, m.swizzle):
+                raise EmulatorError(f"a tensor map that the driver does not make. Source: {self._module.source_path}")
+            made.append(at)
+        return made
 
     def run(self, pointers: Sequence[int]) -> None:
         """Run every launch to its end. EmulatorError names the kernel and what its threads wait for."""
         if len(pointers) < self._table_size:
             raise ValueError(f"the launches use {self._table_size} pointers, {len(pointers)} were given")
-        table = ffi.new("void *[]", [ffi.cast("void *", p) for p in pointers] or [ffi.NULL])
         options = ffi.new("struct EmuOptions *", _options(self._order, self._seed))
         watcher = self._module.watcher
         with self._module.lock:                            # a module has one set of threads
+            entries = [*pointers[:self._table_size], *self._map(pointers)] if self._maps else pointers
+            table = ffi.new("void *[]", [ffi.cast("void *", p) for p in entries] or [ffi.NULL])
             if watcher is not None:
                 return self._run_watched(watcher, pointers, table, options)
             failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)

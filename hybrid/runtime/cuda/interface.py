@@ -5,9 +5,12 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybrid.base.errors import CompileError
+
+if TYPE_CHECKING:
+    from hybrid.codegen.cuda import TensorMap
 
 _NOTHING: AbstractContextManager[Any] = nullcontext()
 
@@ -16,7 +19,8 @@ class Launch(NamedTuple):
     """One kernel launch. A plain tuple of the first five fields does as well.
 
     In a plan, ``args`` are positions in the table of pointers that each run is given; in ``launch_list`` they are
-    device pointers themselves. Kernels take pointers only: every size is a literal in the source.
+    device pointers themselves. Kernels take pointers, and tensor maps of the arrays there, for the arguments of these
+    numbers (``maps``): every size is a literal in the source.
     """
     kernel: str
     grid: tuple[int, int, int]
@@ -24,6 +28,7 @@ class Launch(NamedTuple):
     shared: int = 0
     args: tuple[int, ...] = ()
     cooperative: bool = False
+    maps: tuple[tuple[int, TensorMap], ...] = ()
 
 
 class Plan(ABC):
@@ -87,6 +92,11 @@ class Driver(ABC):
     def processors(self) -> int:
         """The number of multiprocessors, so that as many blocks can be resident at once. 0: launches are not merged."""
         return 0
+
+    @property
+    def no_maps(self) -> str:
+        """Why launches take no tensor maps; empty where they do."""
+        return ""
 
     @abstractmethod
     def clear(self, array: Any, first: int, nbytes: int) -> None:

@@ -5,7 +5,7 @@ import functools
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cffi
 
@@ -14,7 +14,10 @@ from hybrid.base.errors import CompileError, DeviceError
 from hybrid.kernels import text as kernel_text
 
 from .. import plans, shared_objects, toolchain
-from . import driver_api
+from . import driver_api, tensor_maps
+
+if TYPE_CHECKING:
+    from hybrid.codegen.cuda import TensorMap
 
 FUNCTIONS = ("cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamSynchronize", "cuStreamIsCapturing",
              "cuCtxGetCurrent", "cuGraphCreate", "cuGraphAddKernelNode_v2", "cuGraphInstantiateWithFlags",
@@ -24,11 +27,13 @@ PER_THREAD = 2                          # the handle of a thread's own default s
 
 ffi = cffi.FFI()
 ffi.cdef("""
-typedef struct { void *function[13]; } Driver;
+typedef struct { void *function[14]; } Driver;
 typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
 typedef struct { int base; size_t offset; } Place;
+""" + tensor_maps.DECLARATION + """
 typedef struct Plan Plan;
-Plan *hy_device_plan(const Driver *, const Launch *, int, const int *, int, const Place *, int, int, int);
+Plan *hy_device_plan(const Driver *, const Launch *, int, const int *, int, const Place *, int, const Map *, int,
+                     int, int);
 int hy_device_run(Plan *, void *const *, void *, int, int *);
 int hy_device_capturing(const Driver *, void *);
 void *hy_device_current(const Driver *);
@@ -38,7 +43,8 @@ void hy_device_free(Plan *);
 
 
 class Ready(NamedTuple):
-    """A launch whose kernel is loaded: the CUfunction, sizes, and the positions of its arguments in the table."""
+    """A launch whose kernel is loaded: the CUfunction, sizes, the positions of its arguments in the table, and those
+    arguments, by number, that are given as tensor maps."""
     name: str
     function: int
     grid: tuple[int, int, int]
@@ -46,6 +52,7 @@ class Ready(NamedTuple):
     shared: int
     args: tuple[int, ...]
     cooperative: bool
+    maps: tuple[tuple[int, TensorMap], ...] = ()
 
 
 class Library(NamedTuple):
@@ -75,9 +82,17 @@ def library() -> Library | None:
         return None
     if so is None:
         return None
+    found += driver_api.addresses(tensor_maps.ENCODE) or [driver_api.ffi.NULL]
     driver = ffi.new("Driver *", {"function": [ffi.cast("void *", int(driver_api.ffi.cast("uintptr_t", f)))
                                                for f in found]})
     return Library(ffi.dlopen(str(so)), driver)
+
+
+def no_maps() -> str:
+    """Why launches take no tensor maps; empty where they do."""
+    if library() is None:
+        return "without a C compiler, launches give pointers alone"
+    return "" if driver_api.addresses(tensor_maps.ENCODE) else f"the GPU's driver has no {tensor_maps.ENCODE} (CUDA 12)"
 
 
 class NativePlan:
@@ -87,15 +102,17 @@ class NativePlan:
         self._lib, self.names, self.given = lib, [launch.name for launch in launches], entries
         index = [a for launch in launches for a in launch.args]
         native = ffi.new("Launch[]", max(1, len(launches)))
-        first = 0
-        for n, launch in zip(native, launches):
+        first, maps = 0, []
+        for number, (n, launch) in enumerate(zip(native, launches)):
+            maps += [tensor_maps.fields(m, first + i, number) for i, m in launch.maps]
             n.function, n.grid, n.block = ffi.cast("void *", launch.function), launch.grid, launch.block
             n.shared, n.cooperative, n.first, n.count = launch.shared, launch.cooperative, first, len(launch.args)
             first += len(launch.args)
         self.sync = config.cuda_sync()
         self.plan = lib.c.hy_device_plan(lib.driver, native, len(launches), ffi.new("int[]", index or [0]),
                                          entries + len(places), ffi.new("Place[]", list(places) or [(0, 0)]),
-                                         len(places), config.cuda_graphs(), self.sync)
+                                         len(places), ffi.new("Map[]", maps), len(maps), config.cuda_graphs(),
+                                         self.sync)
         if self.plan == ffi.NULL:
             raise MemoryError("no memory for the launches of a program")
         self._end = weakref.finalize(self, lib.c.hy_device_free, self.plan)

@@ -88,7 +88,8 @@ class CudaProgram:
         note_forms(self.report, planned)
         if launches:
             self._launches = [Launch(launch.name, (launch.blocks, 1, 1), (launch.threads, 1, 1), launch.shared,
-                                     tuple(self._place(n) for n in launch.args), launch.cooperative)
+                                     tuple(self._place(n) for n in launch.args), launch.cooperative,
+                                     tuple(launch.maps))
                               for launch in launches]
             self._plan = self._module.plan(self._launches)
             self.report.source_path = str(self._module.source_path)
@@ -112,7 +113,8 @@ class CudaProgram:
         without merged ones."""
         moves, written = [] if self._swaps else self._moves, list(self._placed)
         for processors in dict.fromkeys((self.driver.processors, 0)):
-            text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors)
+            text = printer.print_program(self.planned.groups, moves, self.driver.arch, written, processors,
+                                         self.driver.no_maps)
             # behind the working memory: tickets of blocks that share a result, then the barrier's counter
             self._tickets = self._arena + rounded(text.scratch)
             self._counter = self._tickets + (rounded(4 * text.tickets) if text.tickets else 0)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../../kernels/emulator/emu_tensor_map.h"
 #include "streams.h"
 
 #define API __attribute__((visibility("default")))
@@ -16,7 +17,7 @@ enum { FAILED = 700, CAPTURE_UNSUPPORTED = 900, NOT_FOUND = 500, NO_MEMORY = 2 }
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 API __thread int stand_in_device = 0;
 
-API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets; } stand_in_counts;
+API struct { long launches, graphs, replays, mallocs, frees, copies, waits, sets, maps; } stand_in_counts;
 API char stand_in_fails[64];                   /* a kernel that fails when it is waited for */
 API long stand_in_memory = 8l << 30;           /* bytes that cudaMalloc gives */
 API int stand_in_version = 13000;
@@ -29,7 +30,7 @@ typedef struct { int kernel; unsigned grid[3], block[3]; unsigned long dynamic_b
   int cooperative, first_arg, args; } EmuLaunch;
 typedef struct {
   void *so; char **names; int n;
-  int (*nargs)(int), (*run)(const EmuLaunch *, int, const int *, void **, const EmuOptions *);
+  int (*nargs)(int), (*bytes)(int, int), (*run)(const EmuLaunch *, int, const int *, void **, const EmuOptions *);
   const char *(*err)(void);
 } Module;
 typedef struct { Module *m; int k; } Func;
@@ -48,6 +49,11 @@ static int left_out(Func *f) {
   if (noop < 0) noop = getenv("HYBRID_STAND_IN_NOOP") != NULL;
   stand_in_counts.launches++, stand_in_left_out += !f->m->so;
   return noop || !f->m->so;
+}
+/* An argument as a launch has it: a pointer, or a copy of an object, which is kept as long as the process. */
+static void *argument(Func *f, int i, void *given) {
+  int bytes = f->m->bytes(f->k, i);
+  return bytes ? memcpy(aligned_alloc(64, bytes), given, bytes) : *(void **)given;
 }
 static void free_node(Node *x) { free(x->args), free(x->after), free(x); }
 static void run_node(void *node) {
@@ -70,7 +76,7 @@ static Node *node_of(Func *f, const unsigned *g, const unsigned *b, unsigned sha
   x->fn = f, x->shared = shared, x->n = f->m->so ? f->m->nargs(f->k) : 0;
   memcpy(x->g, g, sizeof x->g), memcpy(x->b, b, sizeof x->b);
   x->args = calloc(x->n + 1, sizeof(void *));
-  for (int i = 0; i < x->n; i++) x->args[i] = *(void **)p[i];
+  for (int i = 0; i < x->n; i++) x->args[i] = argument(f, i, p[i]);
   return x;
 }
 static void append(Graph *g, Node *x, Node *const *after, int waits) {
@@ -100,6 +106,12 @@ API int cuLaunchCooperativeKernel(void *f, unsigned gx, unsigned gy, unsigned gz
                                   unsigned sh, void *s, void **p) {
   return launch(f, gx, gy, gz, bx, by, bz, sh, s, p, 1);
 }
+API int cuTensorMapEncodeTiled(EmuTensorMap *map, int type, uint32_t rank, void *base, const uint64_t *size,
+                               const uint64_t *stride, const uint32_t *box, const uint32_t *every, int interleave,
+                               int swizzle, int promotion, int fill) {
+  stand_in_counts.maps++;
+  return emu_encode_tiled(map, type, rank, base, size, stride, box, every, interleave, swizzle, promotion, fill);
+}
 /* An image: ELF-EMU:, the path of the emulator's library, and its kernels, a line each. */
 API int cuModuleLoadData(void **out, const char *image) {
   Module *m = *out = calloc(1, sizeof *m);
@@ -109,6 +121,7 @@ API int cuModuleLoadData(void **out, const char *image) {
   if (!m->so) { fprintf(stderr, "%s\n", dlerror()); return 200; }
   m->names = calloc(strlen(image), sizeof(char *));
   while ((name = strtok_r(NULL, "\n", &save))) m->names[m->n++] = name;
+  m->bytes = dlsym(m->so, "emu_argument_bytes");
   m->nargs = dlsym(m->so, "emu_kernel_args"), m->run = dlsym(m->so, "emu_run"), m->err = dlsym(m->so, "emu_last_error");
   return 0;
 }
@@ -173,7 +186,7 @@ API int cuGraphInstantiateWithFlags(void **e, void *g, unsigned long long f) { *
   stand_in_counts.graphs++; return 0; }
 API int cuGraphExecKernelNodeSetParams_v2(void *e, Node *x, const Params *p) {
   stand_in_counts.sets++;
-  for (int i = 0; i < x->n; i++) x->args[i] = *(void **)p->arguments[i];
+  for (int i = 0; i < x->n; i++) x->args[i] = argument(x->fn, i, p->arguments[i]);
   return 0;
 }
 /* The next node: the last one that was added of those that wait for none. */
