@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[str, tuple[Any, ...]]] = {
         r"race in shared memory: read at kernel.cu:24 \(hybrid_async.cuh:\d+\), write at kernel.cu:11",
         (tensor.PIPELINE.replace("__syncthreads();", ""), "product", 128, ONES, 1, 3 * 4096)),
     "a slot not waited for": (
-        r"race in shared memory: read at kernel.cu:\d+, write at kernel.cu:20",
+        r"race in shared memory: read at kernel.cu:\d+, write at kernel.cu:23",
         (ring("bulk").replace("hy_mbarrier_wait(used, (i / 2 - 1) % 2)", ""), "ring", 64, FLOATS)),
     "no barrier before products of a warpgroup": (
         r"race in shared memory: write at kernel.cu:\d+ \(hybrid_async.cuh:\d+\), read at kernel.cu:22",
