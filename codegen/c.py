@@ -97,15 +97,17 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
     """C of one kernel."""
     if size_parameters.names() and not size_parameters.alone() and any(map(_of_images_of_any_size, k.members)):
         with contextlib.suppress(Refused):
-            return first_that_fits(k, WINDOWS[:1], name, target)
+            return first_that_fits(k, ANY_IMAGE, name, target)
         raise Specialised("windows over images whose spatial sizes vary are 3 to 30 times as fast in a program for "
                           "each size")
     return first_registered("c", k, _print_kernel, name, target)
 
 
 def _of_images_of_any_size(n: Node) -> bool:
-    """Whether a value is made of windows that slide along several axes, some of them of symbolic size."""
-    return n.prim == "window" and len(n.attrs["axes"]) > 1 and not all(fixed(n.shape[a]) for a in n.attrs["axes"])
+    """Whether a value is made of windows of several elements that slide along several axes, some of symbolic size.
+    Those of channels-last images are read as fast as for a size."""
+    axes = n.attrs["axes"] if n.prim == "window" else ()
+    return len(axes) > 1 and axes != (1, 2) and max(n.attrs["size"]) > 1 and not all(fixed(n.shape[a]) for a in axes)
 
 
 # by kind of kernel: the function that prints it, called with the kernel, its name and the target
@@ -119,6 +121,8 @@ _convolution, _support = later("schedule.convolution.print_convolution"), later(
 WINDOWS: list[Form[Printed]] = [
     ("windows of channels-last images", later("printers.convolutions.packed_pool.print_pool")),
     ("windows in vectors along a row", later("printers.convolutions.pool.print_pool"))]
+# those that are about as fast over images of any height and width
+ANY_IMAGE: list[Form[Printed]] = [WINDOWS[0], ("", later("schedule.convolution.print_over_any_image"))]
 VECTORS: list[Form[Printed]] = [("interleaved pairs", later("printers.rows.interleave.print_pairs")),
                                 ("square tiles in registers", later("printers.rows.strided_access.print_across")),
                                 ("vectors", later("printers.rows.rows.print_rows"))]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import Callable, TypeVar
 
 from hybrid.ir.access import depth_of
+from hybrid.ir.contraction import convolves
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, same
 
@@ -18,7 +19,7 @@ from hybrid.codegen.printers.convolutions.pixels_in_lanes import PixelsInLanes
 from hybrid.codegen.printers.convolutions.shift_and_add import ShiftAndAdd
 from hybrid.codegen.printers.convolutions.weight_gradient import Correlation
 from hybrid.codegen.printers.products.contraction import Contraction
-from .choose import first_that_fits
+from .choose import Form, first_that_fits
 from .tiling import Alone, Target
 
 NEAR = 3.0                      # times the least count: forms beyond it are not worth a measurement
@@ -43,12 +44,7 @@ def print_convolution(k: Kernel, name: str, target: Target, alone: Callable[[Pri
         return gathered(name)
 
     def prepared(form: type[AnyForm], called: str) -> AnyForm:
-        p = form(k, called, target)
-        p.prepare()
-        return p
-
-    def weights(form: type[Correlation]) -> Callable[..., Printed]:
-        return lambda *_: prepared(form, name).print()
+        return _prepared(form, k, called, target)
 
     def data(*_: object) -> Printed:
         found: dict[str, PixelsInLanes] = {}
@@ -64,7 +60,28 @@ def print_convolution(k: Kernel, name: str, target: Target, alone: Callable[[Pri
             return printed
         ways = {title: lambda called, form=DATA[title]: prepared(form, called).finish() for title in found}
         return _measured(k, name, target, found, printed, {**ways, GATHERED: gathered}, alone)
-    return first_that_fits(k, [*((title, weights(form)) for title, form in WEIGHTS.items()), ("", data)])
+    return first_that_fits(k, [*FORMS_OF_WEIGHTS, ("", data)], name, target)
+
+
+def _prepared(form: type[AnyForm], k: Kernel, name: str, target: Target) -> AnyForm:
+    p = form(k, name, target)
+    p.prepare()
+    return p
+
+
+def _of_weights(form: type[Correlation], k: Kernel, name: str, target: Target) -> Printed:
+    return _prepared(form, k, name, target).print()
+
+
+FORMS_OF_WEIGHTS: list[Form[Printed]] = [(title, partial(_of_weights, form)) for title, form in WEIGHTS.items()]
+
+
+def print_over_any_image(k: Kernel, name: str, target: Target) -> Printed:
+    """C of a product with windows over images whose height and width are known at a call only; Refused where it has no
+    form that is about as fast as one that is printed for a size."""
+    if k.dot is None or not convolves(k.dot) or k.dot.dtype != F32 or k.root.dtype != F32:
+        raise Refused("no product with windows")
+    return first_that_fits(k, FORMS_OF_WEIGHTS, name, target)
 
 
 def _by_rule(k: Kernel, found: dict[str, PixelsInLanes], gathered: Callable[[], Printed]) -> Printed:

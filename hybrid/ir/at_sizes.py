@@ -108,8 +108,10 @@ class OfSize:
 
 
 def guards(whole: Program) -> list[str]:
-    """The guards that were noted when something was made of a symbolic program, as text."""
-    return [g for k, v in list(whole.memo.items()) if k[0] == "any size" for g in v[1].lines()]
+    """The guards that were noted when something was made of a symbolic program, or of its forward and backward pass,
+    as text."""
+    return [g for k, v in list(whole.memo.items()) if k[0] in ("any size", "partition")
+            for g in (v[1].lines() if k[0] == "any size" else [g for part in v.asked_for() for g in guards(part)])]
 
 
 def serves(whole: Program, values: Mapping[str, int]) -> bool:
@@ -120,8 +122,11 @@ def serves(whole: Program, values: Mapping[str, int]) -> bool:
 
 
 def refused(whole: Program) -> list[str]:
-    """Why what was to be made of a symbolic program is made for each size alone, as text."""
-    return [v[2] for k, v in list(whole.memo.items()) if k[0] == "any size" and v[0] is None]
+    """Why what was to be made of a symbolic program, or of its forward and backward pass, is made for each size alone,
+    as text."""
+    return [why for k, v in list(whole.memo.items()) if k[0] in ("any size", "partition")
+            for why in ([v[2]] * (v[0] is None) if k[0] == "any size" else
+                        [each for part in v.asked_for() for each in refused(part)])]
 
 
 def nodes_at(program: Program, values: Mapping[str, int]) -> list[Node]:

@@ -14,6 +14,7 @@ from typing import Any, Callable, Mapping, Union
 from ..base import indexing
 from ..base.errors import user_location
 from .dimension import ASKED, Dim, Part, Specialised, answering
+from .quotients import bounded
 
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
@@ -174,10 +175,6 @@ def _terms(x: Int) -> Terms:
     return x.terms if isinstance(x, Size) else (((), x),) if x else ()
 
 
-def _order(t: tuple[tuple[Atom, ...], int]) -> tuple[int, str]:
-    return -len(t[0]), " ".join([a.key for a in t[0]])
-
-
 def gathered(terms: Any) -> Int:
     """The sum of terms: a number where no dimension is left."""
     out: dict[tuple[Atom, ...], int] = {}
@@ -185,7 +182,7 @@ def gathered(terms: Any) -> Int:
         out[m] = out.get(m, 0) + c
     kept = tuple([(m, c) for m, c in out.items() if c])
     if len(kept) > 1:
-        kept = tuple(sorted(kept, key=_order))
+        kept = tuple(sorted(kept, key=lambda t: (-len(t[0]), " ".join([a.key for a in t[0]]))))
     return 0 if not kept else kept[0][1] if len(kept) == 1 and not kept[0][0] else Size(kept)
 
 
@@ -315,15 +312,15 @@ def _at_least(x: Size, n: int) -> bool:
     if ends(x)[0] >= n:
         return True
     # dimensions as low + what is above it: no term is negative then
-    atoms = {a for m, _ in x.terms for a in m}
     moved: Int = -n
     for m, c in x.terms:
         part: Int = c
         for a in m:
             low = _ends(a)[0]
-            part = part * (Size((((a,), 1),)) + low if low else Size((((a,), 1),)))
+            part = part * (Size((((a,), 1),)) + low)
         moved = moved + part
-    return bool(atoms) and all(c >= 0 for _, c in _terms(moved))
+    return all(c >= 0 for _, c in _terms(moved)) or (
+        rest := bounded((x - n).terms)) is not None and at_least(gathered(rest), 0)
 
 
 def surely(question: Callable[[], bool]) -> bool:

@@ -24,7 +24,7 @@ from ..base.pytree import ById
 from ..graph.size_numbers import Computed
 from ..graph.traced_number import TracedNumber
 from ..ir.asked import Asked
-from ..ir.at_sizes import AtSizes, at_values, serves
+from ..ir.at_sizes import AtSizes, at_values, refused, serves
 from ..ir.size import Dim, Size, Specialised, size
 from ..runtime import background
 from ..runtime.background import Job
@@ -168,7 +168,8 @@ class AnySize:
 
     def lines(self) -> list[str]:
         """Why sizes that varied have a program each, for the report."""
-        return list(dict.fromkeys(self.why)) if any(len(seen) > 1 for seen in self._seen.values()) else []
+        why = [*self.why, *(each for family in self.families for each in refused(family.entry.program))]
+        return list(dict.fromkeys(why)) if any(len(seen) > 1 for seen in self._seen.values()) else []
 
     def traced(self, plain: Any, version: Any, entry: "Entry") -> None:
         """Note an ordinary trace: whether calls of its kind may be traced with symbolic sizes."""

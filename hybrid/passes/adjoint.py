@@ -5,7 +5,7 @@ Visin, "A guide to convolution arithmetic for deep learning", 2016), so that no 
 from __future__ import annotations
 
 import math
-from typing import Iterable, Iterator, Sequence
+from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from .. import ir
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, beneath, free_axes
 from ..ir.contraction import with_windows
-from ..ir.size import fixed
+from ..ir.size import Int, at_least, fixed, greater, smaller
 from .rewrite import over
 
 PHASES = 16                    # convolutions up to which the gradient of a strided one is taken apart
+FEW_MORE = 8                    # results of a phase computed beyond the windows, at most
 TAPS = 16                      # elements of a window up to which those of a computed value are added one by one
 
 
@@ -37,7 +38,7 @@ def apart(n: Node) -> Node | None:
         order += [i, rank + axes.index(i)] if i in axes else [i]
     y = ir.permute(y, order)
     y = ir.reshape(y, [n.args[0].shape[i] * (stride[axes.index(i)] if i in axes else 1) for i in range(rank)])
-    y = ir.slice(y, (0,) * rank, [min(a, b) for a, b in zip(y.shape, n.shape)])
+    y = ir.slice(y, (0,) * rank, [smaller(a, b) for a, b in zip(y.shape, n.shape)])
     return ir.pad(y, (0,) * rank, [b - a for a, b in zip(y.shape, n.shape)])
 
 
@@ -49,8 +50,8 @@ def taps_apart(n: Node) -> Node | None:
     y, rank = n.args[0], n.ndim
     size = y.shape[rank:]
     beside = any(k < s for k, s in zip(size, stride)) or all(k <= s for k, s in zip(size, stride))
-    if (y.prim not in ELEMENTWISE or not all(fixed(d) for d in y.shape) or math.prod(size) > TAPS or max(stride) == 1
-            or beside or any(d > 1 for d in dilation)):
+    if (y.prim not in ELEMENTWISE or math.prod(size) > TAPS or max(stride) == 1 or beside or max(dilation) > 1
+            or not all(fixed(d) for a, d in enumerate(y.shape) if a not in axes)):
         return None
     y = _positions_in_floats(y)
 
@@ -62,7 +63,7 @@ def taps_apart(n: Node) -> Node | None:
             lo, hi = [0] * rank, [0] * rank
             for axis, t, s in zip(axes, tap, stride):
                 lo[axis] = t // s
-                hi[axis] = -(-n.shape[axis] // s) - y.shape[axis] - lo[axis]
+                hi[axis] = _places(n.shape[axis], s, 0, y.shape[axis]) - y.shape[axis] - lo[axis]
             one = padded(_at_tap(y, rank, tap), lo, hi)
             out = one if out is None else out + one
         assert out is not None
@@ -195,16 +196,28 @@ def _phases(n: Node, p: Product, shown: Node) -> Node | None:
     lead, first = shown.shape[:min(shown.attrs["axes"])], min(axes)
 
     def parts() -> Iterator[tuple[tuple[int, ...], Node]]:
+        grad = p.dot.args[1 - p.side]
         for phase in np.ndindex(*stride):
             begin, step, shape = [0] * weights.ndim, [1] * weights.ndim, list(n.shape)
-            for a, axis, s, at in zip(p.kernel, axes, stride, phase):
-                begin[a], step[a], shape[axis] = at, s, -(-(n.shape[axis] - at) // s)
+            for a, axis, s, at, i in zip(p.kernel, axes, stride, phase, p.places):
+                begin[a], step[a], shape[axis] = at, s, _places(n.shape[axis], s, at, grad.shape[i])
             if any(at >= weights.shape[a] for a, at in zip(p.kernel, phase)) or 0 in shape:
                 continue                                     # no weight meets these
             size = [-(-(d - b) // t) for d, b, t in zip(weights.shape, begin, step)]
             part = _convolved(tuple(shape), axes, dilation, p, ir.slice(weights, begin, size, step))
             yield phase, ir.reshape(part, (*lead, *part.shape[first:]))
     return _interleaved_sum(shown, parts())
+
+
+def _places(length: Int, step: int, first: int, windows: Int) -> Any:
+    """How many results of one phase are computed along an axis; ``_spread`` leaves out those beyond its length. Of a
+    symbolic length so many more than windows that they are enough for any value, as many for each phase: whether an
+    image has a last odd line is not asked."""
+    if not fixed(length):
+        for more in range(FEW_MORE):
+            if at_least((windows + more) * step - length, 0):
+                return windows + more
+    return -(-(length - first) // step)
 
 
 def _spread(x: Node, axis: int, step: int, first: int, length: int) -> Node:
@@ -216,7 +229,7 @@ def _spread(x: Node, axis: int, step: int, first: int, length: int) -> Node:
     count = x.shape[axis]
     cells = ir.pad(ir.reshape(x, (*x.shape[:axis + 1], 1, *x.shape[axis + 1:])), lo, hi)
     x = ir.reshape(cells, (*x.shape[:axis], count * step, *x.shape[axis + 1:]))
-    size = [min(length, d) if a == axis else d for a, d in enumerate(x.shape)]
+    size = [smaller(length, d) if a == axis else d for a, d in enumerate(x.shape)]
     x = ir.slice(x, (0,) * x.ndim, size)
     return ir.pad(x, (0,) * x.ndim, [length - d if a == axis else 0 for a, d in enumerate(size)])
 
@@ -254,8 +267,9 @@ def _convolved(shape: tuple[int, ...], axes: Sequence[int], dilation: Sequence[i
 
 def padded(x: Node, lo: Sequence[int], hi: Sequence[int]) -> Node:
     """Padding, which is a slice where it is negative."""
-    x = ir.slice(x, [max(-a, 0) for a in lo], [d - max(-a, 0) - max(-b, 0) for d, a, b in zip(x.shape, lo, hi)])
-    return ir.pad(x, [max(a, 0) for a in lo], [max(b, 0) for b in hi])
+    x = ir.slice(x, [greater(-a, 0) for a in lo],
+                 [d - greater(-a, 0) - greater(-b, 0) for d, a, b in zip(x.shape, lo, hi)])
+    return ir.pad(x, [greater(a, 0) for a in lo], [greater(b, 0) for b in hi])
 
 
 def plane_by_plane(n: Node) -> Node | None:

@@ -169,8 +169,11 @@ class Rules:
         if (n.prim == "permute" and k.dot is None and self.prints is not None and n.attrs["axes"][-1] != n.ndim - 1
                 and any(not isinstance(v, Var) for i in uses[0].idx for v, _ in i.terms)):
             return "read transposed at indices that take divisions: transposed once, beforehand"
-        if n.prim != "permute" or k.dot is None or not uses[0].inside:
+        if n.prim != "permute" or k.dot is None:
             return ""
+        if not uses[0].inside:
+            beside = self.prints is not None and k.dot.prim == "conv" and n.attrs["axes"][-1] != n.ndim - 1
+            return "vectors of a packed convolution hold channels, which are no neighbours here" if beside else ""
         if self._attends(n.args[0]):
             return "the form in which the next contraction reads what attention gives"
         if _beside(n, k) and _scattered(n, uses[0]):
@@ -180,15 +183,14 @@ class Rules:
         return self._refuse_order(n, uses[0])
 
     def _refuse_order(self, n: Node, u: Use) -> str:
-        """Operands of a convolution that reads neighbours along channels, in another order, and the result of one in
-        groups, which several kernels read."""
+        """Operands of convolutions that read along channels, in another order; results of groups, often read."""
         dot, y = u.kernel.dot, n.args[0]
         if (self.prints is None and n.prim == "permute" and y.prim == "dot" and y.attrs["batch"][0]
                 and self.needed[y] == 1 and any(map(_over_lines, y.args))):
             return "channels of a convolution in groups, beside each other"
-        if (self.prints is None and n.prim == "permute" and n.args[0].prim != "window" and dot is not None and u.inside
+        if (n.prim == "permute" and n.args[0].prim != "window" and dot is not None and u.inside
                 and n.attrs["axes"][-1] != n.ndim - 1 and any(map(_over_lines, dot.args))):
-            return "weights of a convolution, read along its channels"
+            return "weights or gradient of a convolution, read along its channels"
         return ""
 
     def _refuse_operand(self, n: Node, k: Kernel) -> str:
@@ -293,7 +295,7 @@ class Rules:
         if any(u.guarded for u in uses):
             return "its index may lie outside (padding)"
         at = frozenset(v for i in uses[0].idx for v in variables(i))
-        loops = frozenset(v for v in k.loops if v.extent > 1)
+        loops = frozenset(v for v in k.loops if may_exceed(v.extent, 1))
         work = hint(n.args[0].size) // max(hint(n.size), 1)
         if any(isinstance(v, Val) for v in at):
             return "its position is known only at run time"
@@ -324,7 +326,7 @@ class Rules:
         rows = hint(math.prod(v.extent for v in at))
         if rows < FEW_ROWS and hint(n.args[0].size) > LARGE:
             return f"{rows} rows of {hint(n.args[0].size) // max(hint(n.size), 1)}: one core would do it all"
-        inner = next((v for v in reversed(k.loops) if v.extent > 1), None)
+        inner = next((v for v in reversed(k.loops) if may_exceed(v.extent, 1)), None)
         if self.prints is None and inner in at and rows < FEW_ACROSS and hint(n.args[0].size) > LARGE:
             return f"{rows} rows whose neighbours lie in memory beside each other"
         k.rows = at

@@ -7,9 +7,10 @@ from typing import Sequence
 import numpy as np
 
 from ..ir import Node
-from ..ir.access import ELEMENTWISE
+from ..ir.access import ELEMENTWISE, beneath
 from ..ir.contraction import is_weight_gradient
 from ..ir.kernel import Use
+from ..ir.size import fixed
 from .halves_in_products import converted_often, upcast_of_half
 
 
@@ -21,7 +22,16 @@ def why_stored(n: Node, uses: Sequence[Use]) -> str:
         return "the weight gradient of a convolution reads it from memory"
     if is_interleaved(n) and any(u.kernel.kind not in ("elementwise", "concat") for u in uses):
         return "gradient of a strided convolution: stored once, since computing it at each read costs more"
+    if n.prim != "reshape" and any(u.kernel.dot is None and n in map(_any_image, u.kernel.members) for u in uses):
+        return "windows over images of any height and width read memory"
     return ""
+
+
+def _any_image(a: Node) -> Node | None:
+    """The channels-last data that windows lie over, if its height or width is known at a call only."""
+    if a.prim != "window" or a.attrs["axes"] != (1, 2) or all(fixed(a.shape[i]) for i in (1, 2)):
+        return None
+    return beneath(a, ("window", "pad"))
 
 
 def is_interleaved(n: Node) -> bool:

@@ -12,11 +12,11 @@ from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
 from ..ir.contraction import convolves
-from ..ir.size import fixed
+from ..ir.size import fixed, hint
 from .axis_orders import is_channels_last, unbordered
 from .channels_last import ChannelsLast, over_pixels
 from .frozen import Frozen
-from .layout import Blocking, Conversion
+from .layout import USUAL, Blocking, Conversion
 
 FULL = 0.75                     # least share of the lanes of its vectors that an axis of filters or channels fills
 # Least number of vectors that filters, and input channels, fill where vectors have fewer lanes than LONG_VECTOR or the
@@ -46,13 +46,24 @@ class PackedSteps(ChannelsLast):
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
         """The gradient of filters, where the data or the gradient of the result lies channels last already."""
-        if not is_channels_last(win) and not _gradient_is_channels_last(w, pixels):
+        any_size = win.prim == "window" and of_any_image(win)
+        if not any_size and not is_channels_last(win) and not _gradient_is_channels_last(w, pixels):
             return None
         return over_pixels(win, w, pixels, channels, side)
 
     def _moved(self, n: Node) -> Node | None:
         """Also blocks of results put side by side."""
-        return super()._moved(n) or self._blocks(n)
+        return super()._moved(n) or self._blocks(n) or self._turned(n)
+
+    def _turned(self, n: Node) -> Node | None:
+        """Windows over images of any height and width, channels last: their kernels take any number of lines."""
+        if n.prim != "window" or not of_any_image(n) or n.attrs["axes"] != (2, 3) or n.ndim != 6:
+            return None
+        if not fixed(n.shape[1]) or not self._fills(n.shape[1], 0):
+            return None
+        found = self._windows_last(n)
+        self.found += found is not None
+        return found and self._first(found, 2)
 
     def _blocks(self, n: Node) -> Node | None:
         """Blocks of results put side by side, as the gradient of a pool whose windows do not overlap."""
@@ -134,9 +145,15 @@ def _inside(win: Node) -> float:
     share = 1.0
     for i, axis in enumerate(win.attrs["axes"]):
         step, apart, taps, places = (*(win.attrs[k][i] for k in ("stride", "dilation", "size")), win.shape[axis])
-        met = sum(0 <= y * step + t * apart - pads[axis] < x.shape[axis] for y in range(places) for t in range(taps))
+        places, long = (max(hint(d), USUAL) if not fixed(d) else d for d in (places, x.shape[axis]))
+        met = sum(0 <= y * step + t * apart - pads[axis] < long for y in range(places) for t in range(taps))
         share *= met / max(places * taps, 1)
     return share
+
+
+def of_any_image(win: Node) -> bool:
+    """Whether windows slide along axes of symbolic size."""
+    return not all(fixed(win.shape[a]) for a in win.attrs["axes"])
 
 
 def _grouped(n: Node) -> bool:
@@ -164,11 +181,12 @@ def _gradient_is_channels_last(w: Node, pixels: Sequence[int]) -> bool:
 def packed_steps(program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str]) -> tuple[Program, dict[Node, str]]:
     """A training step with its convolutions packed, and the packed weights with a line for the report. Programs that
-    update nothing, or have symbolic sizes, stay as they are."""
-    if not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape):
-        return program, dict(packs)
-    if not any(n.prim == "window" for n in program.order()):
+    update nothing, or have symbolic sizes, stay as they are, unless these are heights or widths of images: of them
+    channels-first kernels are made for one size."""
+    windows = [n for n in program.order() if n.prim == "window"]
+    if not windows or not any(map(of_any_image, windows)) and (
+            not frozen or not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape)):
         return program, dict(packs)
     run = PackedSteps(program, frozen, blocking)
     roots = run.run()
-    return (program.with_roots(roots), {**packs, **run.packs}) if run.packs else (program, dict(packs))
+    return (program.with_roots(roots), {**packs, **run.packs}) if run.packs or run.found else (program, dict(packs))

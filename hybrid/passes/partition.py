@@ -16,6 +16,7 @@ from ..base import collector
 from ..ir import Node, Program
 from ..ir.at_sizes import AtSizes, at_values, nodes_at
 from ..ir.node import GRADIENT, noting
+from ..ir.size import hint
 from .attention_gradient import in_blocks
 from .bits import compared
 from .differentiate import cotangents
@@ -205,7 +206,7 @@ def choose(grads: list[Node], forward: set[Node], changed: set[Node],
 
 def _better_kept(n: Node, needed: set[Node], kept: set[Node]) -> bool:
     fresh = sum(a.nbytes for a in set(n.args) if a.prim not in LEAVES and a not in needed and a not in kept)
-    return 0 < 2 * n.nbytes <= fresh
+    return 0 < 2 * hint(n.nbytes) <= hint(fresh)
 
 
 def _backward(program: Program, grads: list[Node], seeds: list[Node], kept: Sequence[Node],

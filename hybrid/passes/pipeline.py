@@ -129,7 +129,6 @@ def _plan(program: Program, joining: Joining, frozen: frozenset[int], blocking: 
     if blocking is not None:
         current, packs = loop_products(current, frozen - {slot for slot, _ in current.updates}, blocking)
         current = step_products(current, frozen, blocking)
-    if blocking is not None and frozen:
         current, packs = packed_steps(current, frozen, blocking, packs)
     if joining.channels_last is not None:
         current = channels_last(current, joining.channels_last)

@@ -26,7 +26,9 @@ def of_small_images(n: Node) -> Node | None:
     """The gradient of filters from few places of small images, which vectors of neighbouring pixels
     (codegen/printers/convolutions/weight_gradient.py) would leave half empty."""
     side = with_windows(n, 2, (0, 2, 3))
-    return _as_matrices(n, side, False) if side is not None and n.args[side].shape[3] <= SHORT else None
+    if side is None or not all(map(fixed, n.args[side].shape[2:4])):
+        return None
+    return _as_matrices(n, side, False) if n.args[side].shape[3] <= SHORT else None
 
 
 def over_small_images(lasts: Frozen) -> Rule:
@@ -37,6 +39,8 @@ def over_small_images(lasts: Frozen) -> Rule:
         if side is None or lasts(n.args[1 - side]):
             return None
         *_, rows, columns, _, width = n.args[side].shape
+        if not fixed(rows) or not fixed(columns):
+            return None
         # a filter as large as the image has one place, and needs no windows at all
         return _as_matrices(n, side, True) if columns < width and rows * columns != 1 else None
     return over

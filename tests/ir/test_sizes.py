@@ -66,6 +66,18 @@ def test_results_that_rest_on_guards_are_not_kept_beyond_them():
     assert guarded == (True, "i") and not inner[0] and inner[1] != "i" and not at_least(bounds(x)[0], 0)
 
 
+def test_what_quotients_of_a_size_lie_between_is_proved():
+    """Halves that are put together again, and quotients of quotients; what holds for some sizes alone is not proved."""
+    n = size(Dim("n", 2))
+    half = (n + 1) // 2
+    again = (half + 1) // 2
+    for proved in (2 * half - n, n - 2 * half + 1, 2 * again - half, 4 * again - n, n - 4 * again + 3,
+                   half - n // 2, n // 2 - half + 1, 3 * ((n + 2) // 3) - 2 * half + 1):
+        assert at_least(proved, 0) and all(proved.value({"n": k}) >= 0 for k in range(2, 100)), proved
+    for other in (n - 2 * half, 2 * half - n - 1, n - 4 * again + 2, n // 2 - half):
+        assert not at_least(other, 0) and any(other.value({"n": k}) < 0 for k in range(2, 100)), other
+
+
 def test_a_kept_result_has_the_guards_it_needs():
     """A division by what may be no positive number is a guard of each program that divides."""
     n = size(Dim("n", 2, hint=64, serial=-1))

@@ -121,18 +121,57 @@ def test_the_profiler_times_a_program_for_images_of_any_size():
     assert "conv" in profiler.dumps(reset=True)
 
 
-def test_images_of_any_size_in_training():
-    """Gradients of windows have a program for each size; their numbers are right."""
+def _gradients(net, x):
+    with mx.autograd.record():
+        loss = (net(x) ** 2).mean()
+    loss.backward()
+    return [loss.asnumpy(), *(p.grad().asnumpy() for p in net.collect_params().values() if p.grad_req != "null")]
+
+
+def _trained_alike(net, data, **tolerance):
+    """Gradients of a network over images are as eagerly, and come from one program beside that of the first image."""
+    net.initialize(mx.init.Xavier(magnitude=2))
+    with eagerly():
+        wanted = [_gradients(net, x) for x in data]
+    net.hybridize()
+    for x, each in zip(data, wanted):
+        for found, good in zip(_gradients(net, x), each):
+            numpy.testing.assert_allclose(found, good, atol=1e-4 * abs(good).max() + 1e-6, rtol=1e-3, err_msg=x.shape)
+    assert len(net.programs) <= 2 and "n0, n1" in net.programs[-1].sizes[0], net.programs
+
+
+def test_training_over_images_of_any_size():
+    """Strides (odd and even sizes, of which phases of gradients differ), pools that overlap, norms, a mean of all
+    pixels and a loss: forward and backward."""
+    mx.random.seed(1)
+    draw, net = numpy.random.RandomState(0), _stem(Residual(32, 2), nn.GlobalAvgPool2D(), nn.Dense(4))
+    _trained_alike(net, [nd.array(draw.randn(2, 3, *size)) for size in ((40, 56), *SIZES[3:8])])
+
+
+@pytest.mark.parametrize("layers", (
+    lambda: (nn.Conv2D(32, 3, padding=1, groups=32), nn.Conv2D(32, 3, strides=2, groups=32), nn.Conv2D(48, 1)),
+    lambda: (nn.MaxPool2D(2, 2), nn.Conv2D(32, 5, strides=3), nn.AvgPool2D(2, 2),
+             nn.Conv2D(16, 3, padding=2, dilation=2)),
+))
+def test_training_of_layers_over_images_of_any_size(layers):
+    """Depthwise convolutions; pools side by side, strides of three, dilated ones."""
+    mx.random.seed(1)
+    draw, net = numpy.random.RandomState(0), nn.HybridSequential()
+    net.add(nn.Conv2D(32, 3, padding=1), nn.Activation("relu"), *layers())
+    _trained_alike(net, [nd.array(draw.randn(2, 3, *size)) for size in ((40, 56), (64, 48), (33, 50), (65, 65))])
+
+
+def test_images_of_few_channels_in_training():
+    """Gradients of windows that fill no vector have a program for each size; their numbers are right."""
     net, draw = nn.HybridSequential(), numpy.random.RandomState(0)
-    net.add(nn.Conv2D(16, 3, padding=1), nn.MaxPool2D(2, 2))
+    net.add(nn.Conv2D(6, 3, padding=1), nn.MaxPool2D(2, 2))
     net.initialize()
+    net.hybridize()
     for size in ((16, 20), (18, 14), (20, 20)):
-        x, found = nd.array(draw.randn(2, 3, *size)), []
-        for compiled in (False, True):
-            net.hybridize(compiled)
-            x.attach_grad()
-            with mx.autograd.record():
-                y = net(x)
-            y.backward()
-            found.append(x.grad.asnumpy())
-        numpy.testing.assert_allclose(*found, rtol=1e-4, atol=1e-6)
+        x = nd.array(draw.randn(2, 3, *size))
+        found = _gradients(net, x)
+        with eagerly():
+            wanted = _gradients(net, x)
+        for a, b in zip(found, wanted):
+            numpy.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert "windows over images whose spatial sizes vary" in str(net.report())

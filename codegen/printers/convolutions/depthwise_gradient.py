@@ -5,14 +5,16 @@ some lines.
 from __future__ import annotations
 
 from itertools import groupby
+from typing import Sequence
 
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var
+from hybrid.ir.size import fixed, hint
 from hybrid.ir.stmt import Stmt
 
 from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, count, function, within
-from hybrid.codegen.program.size_parameters import more_declared, more_passed
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
 from .filters_in_lanes import NEAR_LINES, PIXELS, FiltersInLanes
 from .weight_gradient import SUMS, USED
 
@@ -47,9 +49,9 @@ class DepthwiseGradient(FiltersInLanes):
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
         height, wide = self.picture.shape[-3:-1]
-        near = max(NEAR_LINES // ((x.pixels * y.pixels + height * wide) * width * 4),
-                   -(-PIXELS // (x.pixels * y.pixels)))
-        self._in_blocks(near, (x.pixels + wide * y.stride) * width * 4)
+        pixels = hint(x.pixels * y.pixels)
+        near = max(NEAR_LINES // ((pixels + hint(height * wide)) * width * 4), -(-PIXELS // pixels))
+        self._in_blocks(near, hint(x.pixels + wide * y.stride) * width * 4)
 
     # ---- text
     def micro(self) -> Stmt:
@@ -58,9 +60,11 @@ class DepthwiseGradient(FiltersInLanes):
         sums = [(t, j) for t in range(x.taps) for j in range(self.nv)]
         columns: list[Stmt] = []
         # neighbouring pixels that meet the same taps
-        for taps, same in groupby(range(x.pixels), self._taps):
+        for taps, same in groupby(range(x.pixels) if fixed(x.pixels) else (), self._taps):
             pixels = list(same)
             columns.append(count("x", pixels[-1] + 1, self._products(taps), first=pixels[0]))
+        if not fixed(x.pixels):
+            columns.append(count("x", x.pixels, self._products(range(x.taps))))
         return function(f"{self.name}_tile", "const float *G, const float *B, float *sums, long pictures, long first, "
                         f"long last{more_declared()}",
                         [*(f"hy_v s{t}_{j} = HYV_LOAD(sums + {t * apart + j * L});" for t, j in sums),
@@ -71,14 +75,19 @@ class DepthwiseGradient(FiltersInLanes):
         """The taps of a row of the filter that meet the image at a pixel of the gradient."""
         return [t for t in range(self.x.taps) if self.x.range(t)[0] <= pixel < self.x.range(t)[1]]
 
-    def _products(self, taps: list[int]) -> list[Stmt | str]:
-        """The products of a pixel of the gradient with those under some taps."""
+    def _products(self, taps: Sequence[int]) -> list[Stmt | str]:
+        """The products of a pixel of the gradient with those under some taps. In a line of any length it is tested
+        which of them the image has."""
         x, step = self.x, self.picture.shape[-1]
-        out: list[Stmt | str] = [f"const float *g_ = g + x * {self._steps(self.m.a.address, x.pixel)}l, *b_ = b + "
-                                 f"x * {self._steps(self.place, x.pixel)}l;"]
+        out: list[Stmt | str] = [f"const float *g_ = g + x * {literal(self._steps(self.m.a.address, x.pixel))}, "
+                                 f"*b_ = b + x * {literal(self._steps(self.place, x.pixel))};"]
         out += [f"const hy_v w{j} = {self._vector('g_', j)};" for j in range(self.nv)]
-        return [*out, *(f"s{t}_{j} += w{j} * {self._vector(f'b_ + ({(t * x.dilation - x.border) * step})', j)};"
-                        for t in taps for j in range(self.nv))]
+        for t in taps:
+            products = [f"s{t}_{j} += w{j} * {self._vector(f'b_ + ({(t * x.dilation - x.border) * step})', j)};"
+                        for j in range(self.nv)]
+            first, last = x.range(t)
+            out += products if fixed(x.pixels) else within([f"if (x >= {first} && x < {last}) {{"], products)
+        return out
 
     def _vector(self, pointer: str, j: int) -> str:
         left = self.row_tiles.size - j * self.lanes
@@ -91,8 +100,9 @@ class DepthwiseGradient(FiltersInLanes):
         line = self.picture.shape[-2] * self.picture.shape[-1] if y.pixel is not None else 0
         out: list[Stmt] = [f"const long r = {self.row_tiles.first('t')};", *self._begin(n, keep, "r", " + r")]
         for tap in range(y.taps):
-            out.append(f"{self.name}_tile(pa, pb + ({(tap * y.dilation - y.border) * line}l), sums + (t * {y.taps} + "
-                       f"{tap}) * {self.tile * self.lanes}l, pictures, {self._range(tap)}{more_passed()});")
+            at = literal((tap * y.dilation - y.border) * line)
+            out.append(f"{self.name}_tile(pa, pb + {at}, sums + (t * {y.taps} + {tap}) * {self.tile * self.lanes}l, "
+                       f"pictures, {self._range(tap)}{more_passed()});")
         return out
 
     def _joined(self) -> list[Stmt]:

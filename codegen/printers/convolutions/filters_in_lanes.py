@@ -7,12 +7,13 @@ from __future__ import annotations
 import math
 
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var
+from hybrid.ir.size import fixed, hint, same
 from hybrid.ir.stmt import Scope, Stmt
 
 from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, Sums, count, function, within
-from hybrid.codegen.program.size_parameters import more_declared, more_passed
+from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
 from hybrid.codegen.schedule.tiling import decode, flat
 from .weight_gradient import SUMS, USED, Correlation
 
@@ -57,15 +58,18 @@ class FiltersInLanes(Correlation):
         self.count = self.shared * y.taps * (x.taps // self.together)
         if self.count * self.tile * lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
-        self._in_blocks(-(-PIXELS // (x.pixels * y.pixels)),
-                        (x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4)
+        self._in_blocks(-(-PIXELS // (hint(x.pixels) * hint(y.pixels))),
+                        hint(x.pixels * width + self.picture.shape[-2] * self.picture.shape[-1] * y.stride) * 4)
 
     def _in_blocks(self, images: int, line: int) -> None:
         """Sets the blocks in which pixels are summed: whole images, at most so many; or, where that is one, as many of
         its lines as stay in the cache. line: bytes of a line."""
         x, y = self.x, self.y
-        self.block = self._images(images)
-        self.height = y.pixels if self.block > 1 else min(y.pixels, max(NEAR_LINES // line, -(-PIXELS // x.pixels)))
+        several = fixed(x.pixels) and fixed(y.pixels)            # images of any size may be large
+        self.block = self._images(images if several else 1)
+        lines = max(NEAR_LINES // line, -(-PIXELS // hint(x.pixels)))
+        self.height = y.pixels if self.block > 1 else min(y.pixels, lines) if fixed(y.pixels) else lines
+        self.cut = not same(self.height, y.pixels)
         self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
 
     # ---- text
@@ -77,7 +81,7 @@ class FiltersInLanes(Correlation):
         channels, size, step = self.channel.extent, self.picture.shape[-2], self._steps(self.place, x.pixel)
         sums = Sums([f"HYV_B(inputs[{i}])" for i in range(self.mr)], [self._filters(j) for j in range(self.nv)])
         heads = [*self._over_lines(), f"for (long x = 0; x < {x.pixels}; x++) {{"]
-        body = [f"const float *inputs = b + x * {step}l, *g_ = g + x * {self._steps(a, x.pixel)}l;",
+        body = [f"const float *inputs = b + x * {literal(step)}, *g_ = g + x * {literal(self._steps(a, x.pixel))};",
                 f"const long p = x * {x.stride} + x_offset;",
                 f"if (p < 0 || p > {size - self.together}) {{ HYV_STORE(edge, HYV_LOADM(HYV_RANGE(-p * {channels} - "
                 f"first_column, ({size} - p) * {channels} - first_column), inputs)); inputs = edge; }}", *sums.step()]
@@ -104,7 +108,7 @@ class FiltersInLanes(Correlation):
                 x_offset = kx * x.dilation - x.border
                 at = (tap * y.dilation - y.border) * line + x_offset * self.channel.extent
                 to = f"((t * {y.taps} + {tap}) * {places} + {t}) * {self.tile * self.lanes}l"
-                out.append(f"{self.name}_tile(pa, pb + ({at}l), sums + {to}, pictures, {self._range(tap)}, c, "
+                out.append(f"{self.name}_tile(pa, pb + {literal(at)}, sums + {to}, pictures, {self._range(tap)}, c, "
                            f"{x_offset}{more_passed()});")
         return out
 

@@ -9,15 +9,16 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import hint
-from hybrid.ir.stmt import Let, Name, Scope, Stmt
+from hybrid.ir.stmt import Let, Name, Op, Scope, Stmt
 
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import where_it_pays
 from .packed_windows import Windows
+from .pool import reduced
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter, identity
-from hybrid.codegen.lane_reductions import vector_step
+from hybrid.codegen.lane_reductions import better, vector_step
 from hybrid.codegen.loops import PARALLEL_WORK, Printed
 from hybrid.codegen.lanes import F32, Refused
 from hybrid.codegen.nest import A
@@ -27,20 +28,21 @@ STEP = {"max": "s0 = HYV_MAXN(s0, a);", "min": "s0 = HYV_MINN(s0, a);", "sum": "
 
 
 class Pool(Windows):
-    """Prints one kernel that reduces windows."""
+    """Prints one kernel that reduces windows, or finds places in them. value: the reduction as float32."""
 
-    def __init__(self, k: Kernel, reduce: Node, name: str, target: Target):
-        Anchored.__init__(self, k, reduce, name, target)
+    def __init__(self, k: Kernel, reduce: Node, value: Node, name: str, target: Target):
+        Anchored.__init__(self, k, value, name, target)
+        self.reduce = reduce
         self._windows(reduce)
 
     def _windows(self, reduce: Node) -> None:
-        n = reduce.args[0]
+        n, axes = reduced(reduce)
         rank = reduce.ndim - 2
         if (n.prim == "slice" and not any(n.attrs["begin"]) and set(n.attrs["step"]) == {1}
             and n.attrs["size"][2 + rank:] == n.args[0].shape[2 + rank:]):
             n = n.args[0]
         spatial, inner = tuple(range(1, 1 + rank)), tuple(range(2 + rank, 2 + 2 * rank))
-        if (n.prim != "window" or n.ndim != 2 + 2 * rank or n.attrs["axes"] != spatial or reduce.attrs["axes"] != inner
+        if (n.prim != "window" or n.ndim != 2 + 2 * rank or n.attrs["axes"] != spatial or axes != inner
             or math.prod(n.shape[2 + rank:]) > TAPS):
             raise Refused("no windows of channels-last data")
         self.beyond, pads, x = identity_of(reduce), (0,) * rank, n.args[0]
@@ -66,7 +68,12 @@ class Pool(Windows):
 
     def of_channels(self, load: str, partial: int) -> Sequence[Stmt]:
         """The reduction of a window."""
-        op, taps = self.dot.attrs["op"], range(1, self.kd * self.kh * self.kw)
+        op, taps = self.reduce.attrs["op"], range(1, self.kd * self.kh * self.kw)
+        if self.reduce.prim == "argreduce":
+            best, at = Name("s0"), Name("at")
+            return [Let("hy_v", best, load.format(0)), "hy_vi at = {0};",
+                    *(better(self.reduce, best, at, Op(load.format(i), ()), Op(f"HYV_IB({i})", ())) for i in taps),
+                    self.finished(0, [("px0_", "__builtin_convertvector(at, hy_v)")], partial)]
         vector_step(op)
         steps = [Scope((Let("hy_v", A, load.format(i), True), STEP[op])) for i in taps]
         return [Let("hy_v", Name("s0"), load.format(0)), *steps, self.finished(0, [("px0_", "s0")], partial)]
@@ -74,17 +81,25 @@ class Pool(Windows):
 
 def identity_of(reduce: Node) -> str:
     """C text of what a reduction leaves out."""
-    return identity(Emitter(C, {}), reduce.attrs["op"], reduce.dtype)
+    op = reduce.attrs["op"]
+    return identity(Emitter(C, {}), op[3:] if reduce.prim == "argreduce" else op, F32)
 
 
 def print_pool(k: Kernel, name: str, target: Target) -> Printed:
     """C of a kernel that reduces windows of channels-last data; Refused where it is none."""
     if k.kind != "reduction" or k.root.dtype != F32 or k.sides or target.lanes(F32) < 4:
         raise Refused("no reduction of float32 with one result")
-    found = [n for n in k.members if n.prim == "reduce"]
-    if len(found) != 1 or found[0].ndim not in (4, 5) or found[0].size != k.root.size or found[0].dtype != F32:
+    found = [n for n in k.members if n.prim in ("reduce", "argreduce")]
+    if len(found) != 1 or found[0].ndim not in (4, 5) or found[0].size != k.root.size:
         raise Refused("several reductions, or a result of other than 4 or 5 axes")
+    value = found[0]
+    if value.prim == "argreduce":
+        value, *more = [n for n in k.members if value in n.args] or [value]
+        if more:
+            raise Refused("places that are used several times")
+    if value.dtype != F32:
+        raise Refused("results of another type than float32")
     if any(u.idx != k.members[k.root][0].idx or u.inside
            for u in k.members[found[0]]) or found[0].shape != k.root.shape:
         raise Refused("the reduction's result is read at other indices than the kernel's")
-    return Pool(k, found[0], name, target).print()
+    return Pool(k, found[0], value, name, target).print()

@@ -13,7 +13,7 @@ from hybrid.ir import Node
 from hybrid.ir import input as ir_input
 from hybrid.ir.access import MOVEMENT, Index, pull
 from hybrid.ir.index import Ix, Val, Var, linear, var, variables
-from hybrid.ir.size import fixed
+from hybrid.ir.size import fixed, greater, smaller
 from hybrid.ir.stmt import For, Stmt
 
 from hybrid.codegen.block import Level, level, loop, within_levels
@@ -73,7 +73,7 @@ class Axis:
         """The pixels for which this tap of the filter lies inside the image."""
         offset = tap * self.dilation - self.border
         first = max(0, -(offset // self.stride))
-        return first, max(first, min(self.pixels, (self.size - 1 - offset) // self.stride + 1))
+        return first, greater(first, smaller(self.pixels, (self.size - 1 - offset) // self.stride + 1))
 
     @property
     def shift(self) -> int:

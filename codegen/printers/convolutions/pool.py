@@ -53,7 +53,7 @@ def _elementwise(k: Kernel, reduce: Node) -> bool:
                for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
 
 
-def _reduced(n: Node) -> tuple[Node, tuple[int, ...]]:
+def reduced(n: Node) -> tuple[Node, tuple[int, ...]]:
     """The value that is reduced and the axes; of places in windows whose axes a reshape made one, those before it."""
     x, axes = n.args[0], n.attrs["axes"] if n.prim == "reduce" else (n.attrs["axis"],)
     if n.prim == "argreduce" and x.prim == "reshape" and axes == (x.ndim - 1,) and (
@@ -73,7 +73,7 @@ class _Pool(Anchored):
 
     def _windows(self) -> None:
         """The image and the address of a window's element in it."""
-        x, axes = _reduced(self.reduce)
+        x, axes = reduced(self.reduce)
         sizes = [x.shape[a] for a in axes]
         chain, n = False, x
         while n not in self.reads and n.prim in ("window", "reshape", "permute"):

@@ -10,7 +10,7 @@ import math
 from hybrid.ir import Node
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
-from hybrid.ir.size import fixed, hint
+from hybrid.ir.size import fixed, hint, may_exceed
 from hybrid.ir.stmt import Scope, Stmt
 
 from . import padded_operand
@@ -105,10 +105,11 @@ class Correlation(Anchored):
             raise Refused("other roles of the axes")
         if any(m.a.stride(v) is None for v in [*m.depth, self.row]):
             raise Refused("steps that are no constants")
-        whole = [v.extent for v in (*m.depth, *m.rows, *m.columns, *m.batch) if v not in self.pictures]
+        whole = [v.extent for v in (*m.rows, *m.columns, *m.batch)]
         lines = [self._steps(a, v) for a in (m.a.address, linear(self.picture.shape, self.at))
                  for v in (self.x.pixel, self.y.pixel)]
-        if not all(map(fixed, [*whole, *lines])):
+        pixels = [v.extent for v in m.depth if v not in self.pictures]
+        if not all(map(fixed, whole)) or not self.channels_last and not all(map(fixed, [*pixels, *lines])):
             raise Refused("sizes of an image or of filters that are known at a call only")
 
     def _check_line(self) -> None:
@@ -162,6 +163,7 @@ class Correlation(Anchored):
         height = FIRST_CACHE // ((self.mr + self.cg * self.x.stride * self.y.stride) * self.x.pixels * 4)
         lines = max(height, -(-STEPS // self.vectors)) // self.lines * self.lines
         self.height = min(self.y.pixels, lines) if self.block == 1 else self.y.pixels
+        self.cut = self.height < self.y.pixels
         if self.count * self.tile * self.lanes * 4 > SUMS:
             raise Refused("more sums than working memory")
 
@@ -188,7 +190,8 @@ class Correlation(Anchored):
         n, y = self.pictures[-1] if self.pictures else None, self.y.pixel
         step = f"y += {self.lines}" if self.lines > 1 else "y++"
         return ["for (long n = 0; n < pictures; n++) {", f"for (long y = first; y < last; {step}) {{",
-                *(f"const float *{p} = {p.upper()} + n * {self._steps(at, n)}l + y * {self._steps(at, y)}l;"
+                *(f"const float *{p} = {p.upper()} + n * {literal(self._steps(at, n))} + "
+                  f"y * {literal(self._steps(at, y))};"
                   for p, at in (("g", self.m.a.address), ("b", self.place)))]
 
     def _gradient(self, x0: int) -> list[str]:
@@ -254,11 +257,12 @@ class Correlation(Anchored):
         blocks, groups = -(-images // self.block), math.prod(v.extent for v in outer)
         work = self.dot.size * self.pixels * self.y.pixels * math.prod(v.extent for v in self.pictures)
         team = where_it_pays(TEAM, work, hint(work), PARALLEL_WORK) if self.shared > 1 else ""
-        of_image = f"block / {strips}" if strips > 1 else "block"
+        several = may_exceed(strips, 1)
+        of_image = f"block / {strips}" if several else "block"
         block: list[Stmt] = [
             f"const long first = {of_image} % {blocks} * {self.block}, pictures = {images} - first < {self.block} ? "
             f"{images} - first : {self.block};",
-            *([f"const long low = block % {strips} * {self.height}, high = low + {self.height};"] * (strips > 1)),
+            *([f"const long low = block % {strips} * {self.height}, high = low + {self.height};"] * several),
             *decode(f"(block / {blocks * strips})", outer), OF_TEAM,
             count("t", self.shared, self._tile(n, {*self.around, *outer}))]
         return [self.head(), f"float *sums = (float *)scratch, *whole = sums + {self.count * tile}l;",
@@ -274,7 +278,7 @@ class Correlation(Anchored):
             at = f"c * {literal(self._steps(self.place, self.channel))} + ({(tap * y.dilation - y.border) * line}l)"
             inner.append(f"{self.name}_tile(pa, pb + {at}, {to}, pictures, {self._range(tap)}{more_passed()});")
         channels: Stmt = count("ct", self.channel_tiles.count, inner)
-        if self.height < y.pixels:
+        if self.cut:
             channels = count("low", y.pixels, [f"const long high = low + {self.height};", channels], self.height)
         return [f"const long rt = t % {self.row_tiles.count}, r = {self.row_tiles.first('rt')};",
                 *decode(f"(t / {self.row_tiles.count})", self.around),
@@ -294,8 +298,7 @@ class Correlation(Anchored):
     def _range(self, tap: int) -> str:
         """The first and the last line of a block or strip that a tap of the filter meets, in C."""
         first, last = self.y.range(tap)
-        return (f"low > {first} ? low : {first}, high < {last} ? high : {last}" if self.height < self.y.pixels
-                else f"{first}, {last}")
+        return (f"low > {first} ? low : {first}, high < {last} ? high : {last}" if self.cut else f"{first}, {last}")
 
     def _joined(self) -> list[Stmt]:
         """The lanes of all sums added up, into the contraction's own order."""

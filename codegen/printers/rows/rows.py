@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hybrid.ir.size import fixed, hint
+from hybrid.ir.size import fixed, hint, may_exceed, same
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, variables
@@ -101,7 +101,7 @@ class _Rows(KernelPrinter):
         """The loop whose turns are neighbours in the result: the innermost, or rows themselves where rows lie
         across."""
         at = linear(self.k.root.shape, place)
-        found = [v for v in loops if v.extent > 1 and coefficient(at, v) == 1]
+        found = [v for v in loops if may_exceed(v.extent, 1) and same(coefficient(at, v), 1)]
         least = 4 if self.width == 16 or self.kind == F64 else self.width
         if not found or fixed(found[0].extent) and found[0].extent < least:
             raise Refused("no long run of neighbours")
