@@ -41,7 +41,7 @@ CASES: dict[str, tuple[Callable[[ir.Node, ir.Node], tuple[ir.Node, ...]], bool]]
     "of two factors": (lambda g, x: (total(ir.map("neg", spread(scale(x)) * (g * spread(scale(x)))) - centred(x)),),
                        True),
     "of a factor that is one number": (lambda g, x: (total(g * number(x) + centred(x)),), True),
-    "not of a product alone, whose factor keeps it small": (lambda g, x: (total(g), total(g * spread(scale(x)))), False),
+    "not of a product alone, kept small by a factor": (lambda g, x: (total(g), total(g * spread(scale(x)))), False),
     "not twice the same": (lambda g, x: (total(g), total(g * spread(scale(x)) + g * spread(scale(x)))), False),
     "not of two values, which may cancel out": (lambda g, x: (total(g), total(x), total(g - x)), False),
     "not of differences alone": (lambda g, x: (total(centred(x)),), False),
