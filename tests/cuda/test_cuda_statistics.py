@@ -3,6 +3,7 @@ of a convolution, gradients of biases, and others."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -172,6 +173,38 @@ def test_other_reductions(arch: str) -> None:
     (k,) = with_statistics(form)
     assert [n.attrs["op"] for n, _ in k.sides] == ["max", "min"]
     check([form])
+
+
+def computed(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+    """Reductions of what is computed from a product's result and another array."""
+    y = ir.dot(x, w, ((2,), (0,))) * z
+    return y, ir.reduce("max", y, (0, 1)), ir.reduce("sum", y, (0, 1))
+
+
+def itself(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+    """Reductions of a product's result."""
+    y = ir.dot(x, w, ((2,), (0,)))
+    return y * z, ir.reduce("min", y, (0, 1)), ir.reduce("sum", y, (0, 1))
+
+
+def mean_and_squares(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+    """A mean and a variance."""
+    y = ir.dot(x, w, ((2,), (0,)))
+    mean = ir.reduce("sum", y, (0, 1)) / (y.shape[0] * y.shape[1])
+    d = y - ir.reshape(mean, (1, 1, y.shape[2]))
+    return y * z, mean, ir.reduce("sum", d * d, (0, 1))
+
+
+@pytest.mark.parametrize("fn", [computed, itself, mean_and_squares])
+@pytest.mark.parametrize("rows", [(48, 1), (3, 16), (2, 32)])
+def test_rows_of_two_axes(fn: Callable[..., tuple[ir.Node, ...]], rows: tuple[int, int],
+                          monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value whose second axis has as many elements as a tile has rows needs no other shape for its reductions."""
+    forms = [Form(fn, [normal(*rows, 32), normal(32, 40), normal(*rows, 40)], tol=2e-5)]
+    for of in "sm_80", "sm_86":
+        monkeypatch.setattr(EmulatorDriver, "arch", of)
+        assert with_statistics(forms[0])
+        check(forms)
 
 
 def test_statistics_of_other_tiles(monkeypatch: pytest.MonkeyPatch) -> None:

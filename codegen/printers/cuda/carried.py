@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from hybrid.ir.access import Index
+from hybrid.ir.access import Index, beneath
 from hybrid.ir.index import regroup
 from hybrid.ir.kernel import Kernel
 from hybrid.passes.tile_statistics import ROWS, sum_of_squares
@@ -27,8 +27,8 @@ def of_squares(k: Kernel) -> bool:
 
 
 def values(k: Kernel, e: CudaEmitter, at: Index, block: Block) -> list[str]:
-    """What the reductions are of, of the root's element at an index."""
-    of = [k.root] if of_squares(k) else [n.args[0].args[0] for n, _ in k.sides]
+    """The values that the reductions reduce, at an index of the root; not in the shape of tiles."""
+    of = [k.root] if of_squares(k) else [beneath(n.args[0], ("reshape",)) for n, _ in k.sides]
     return [e.value(x, regroup(x.shape, k.root.shape, at), block) for x in of]
 
 
