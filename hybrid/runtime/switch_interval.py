@@ -35,8 +35,8 @@ class _SwitchInterval:
                 sys.setswitchinterval(self._before)
 
     def start_thread(self, function: Callable[[], object]) -> None:
-        """Start a thread; the interval is short until it runs. ``threading.Thread.start`` would wait until then: 0.1 ms.
-        RuntimeError where the system has no thread for it."""
+        """Start a thread; the interval is short until it runs. ``threading.Thread.start`` would wait until then:
+        0.1 ms. RuntimeError where the system has no thread for it."""
         def run() -> None:
             self.end()
             function()

@@ -63,8 +63,8 @@ def _drop(key: str) -> None:
 
 @contextlib.contextmanager
 def compiling(key: str | None) -> Iterator[None]:
-    """Scope in which a program is printed, compiled and kept. Nothing of it is left over when it is compiled, nor when a
-    compiler refuses it; what ends the scope otherwise leaves it to a later process."""
+    """Scope in which a program is printed, compiled and kept. Nothing of it is left over when it is compiled, nor when
+    a compiler refuses it; what ends the scope otherwise leaves it to a later process."""
     try:
         yield
     except CompileError:
