@@ -24,7 +24,7 @@ MOST_TRIES = 2                  # later processes that begin to compile a progra
 class _Printed(NamedTuple):
     """What the disk cache holds of a program that is not compiled: what programs depended on when it was printed, the
     choices that were deferred, the recipe's text, and the tries since the last unit was compiled."""
-    conditions: str
+    conditions: str | None
     deferred: list[str]
     text: str
     tries: int = 0
