@@ -24,12 +24,12 @@ from .report import Report
 
 if TYPE_CHECKING:
     from ..passes.pipeline import Planned
-    from .build import Built, Printed
+    from .build import Built, OnPrinted
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
 
 
-def _build(planned: "Planned", printed: "Printed | None" = None) -> "Built":
+def _build(planned: "Planned", printed: "OnPrinted | None" = None) -> "Built":
     # planning and printing load only where a program is not in the disk cache
     from .build import build  # noqa: PLC0415
     return build(planned, printed=printed)
@@ -283,16 +283,16 @@ def _compiled(program: Program) -> CpuProgram:
     with once(key):
         found = _on_disk(key, again)                             # another process may have built it meanwhile
         if found is None and unfinished.finish(key) and (found := _on_disk(key, again)) is not None:
-            found.compiled_here = found.libraries()
+            found.compiled_here = int(shared_objects.ran(cache.folder() / found.recipe.library))
         if found is not None:
             return found
         begin = time.perf_counter()
         threads.prepare()
         made = CpuProgram.__new__(CpuProgram)
-        made._take(_build(again(), lambda recipe, _: unfinished.keep(key, recipe)), again, begin)
-        launcher.prepare()
-        plans.keep(key, made.recipe)
-        unfinished.drop(key)
+        with unfinished.compiling(key):
+            made._take(_build(again(), lambda recipe, _: unfinished.keep(key, recipe)), again, begin)
+            launcher.prepare()
+            plans.keep(key, made.recipe)
     trim()                                                       # texts and plans
     return made
 
