@@ -162,13 +162,13 @@ Made = TypeVar("Made")
 
 
 # called with the recipe of a program that is printed and about to be compiled, and the sizes that its calls give
-Printed = Callable[[Recipe, "list[Dim]"], None]
+OnPrinted = Callable[[Recipe, "list[Dim]"], None]
 
 
-def build(planned: Planned, timed: bool = False, printed: Printed | None = None) -> Built:
+def build(planned: Planned, timed: bool = False, printed: OnPrinted | None = None) -> Built:
     """Print and compile a planned program, and the one that prepares its values. timed: kernels note their times in
-    one more array, behind the arena (timed.py). printed: is called between the two, unless values' preparation is
-    compiled too."""
+    one more array, behind the arena (timed.py). printed: called when the C text is
+    there and before the compiler runs; not for programs whose preparation is compiled at the same time."""
     return _attempted(planned, lambda p: _build(p, timed, printed))
 
 
@@ -192,7 +192,7 @@ def _attempted(planned: Planned, make: Callable[[Planned], Made]) -> Made:
         return make(plan(planned.source, JOINING))
 
 
-def _build(planned: Planned, timed: bool, printed: Printed | None) -> Built:
+def _build(planned: Planned, timed: bool, printed: OnPrinted | None) -> Built:
     report = make_report(planned, "C")
     table = _Table(planned, report, timed)
     parts = parts_of(planned) if planned.source.memo.get("parts") else []

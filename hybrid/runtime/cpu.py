@@ -24,12 +24,12 @@ from .report import Report
 
 if TYPE_CHECKING:
     from ..passes.pipeline import Planned
-    from .build import Built, Printed
+    from .build import Built, OnPrinted
 
 _from_buffer, _new = _ffi.from_buffer, _ffi.new
 
 
-def _build(planned: "Planned", printed: "Printed | None" = None) -> "Built":
+def _build(planned: "Planned", printed: "OnPrinted | None" = None) -> "Built":
     # planning and printing load only where a program is not in the disk cache
     from .build import build  # noqa: PLC0415
     return build(planned, printed=printed)
