@@ -12,7 +12,8 @@ import time
 from typing import Any, Callable
 
 if __name__ == "__main__":
-    os.environ.setdefault("HYBRID_CACHE", tempfile.mkdtemp())
+    _cache = tempfile.TemporaryDirectory()                       # removed when the process ends
+    os.environ.setdefault("HYBRID_CACHE", _cache.name)
     os.environ.setdefault("HYBRID_COMPILE", "now")
     os.environ.setdefault("HYBRID_SIGNATURES", "100")
 
@@ -35,7 +36,7 @@ def _chain(*layers: Any) -> Any:
 
 
 class Residual(gluon.HybridBlock):
-    """Two convolutions around which the data goes."""
+    """Two convolutions with a shortcut."""
 
     def __init__(self, channels: int, stride: int) -> None:
         super().__init__()
@@ -44,7 +45,7 @@ class Residual(gluon.HybridBlock):
         self.past = nn.Conv2D(channels, 1, stride, use_bias=False)
 
     def forward(self, x: Any) -> Any:
-        """The sum of both ways."""
+        """The sum of the convolutions and the shortcut."""
         return nd.relu(self.body(x) + self.past(x))
 
 
@@ -160,7 +161,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]], bool]] = {
                 [(1, 3, *s) for s in IMAGES], False),
     "regions": (lambda x: nd.contrib.ROIAlign(x.as_nd_ndarray(), nd.array([[0, 1, 1, 9, 9]]), (3, 3), 1.0
                                               ).as_np_ndarray(), [(1, 3, *s) for s in IMAGES], False),
-    "layer norm of pixels": (lambda x: npx.softmax(x.reshape((x.shape[0], -1))), [(2, 3, *s) for s in IMAGES], True),
+    "softmax of pixels": (lambda x: npx.softmax(x.reshape((x.shape[0], -1))), [(2, 3, *s) for s in IMAGES], True),
 }
 
 
@@ -214,6 +215,7 @@ def main(words: list[str]) -> None:
     """Print the table."""
     cases = [(_of_network, name, way) for name in NETWORKS for way in (False, True)]
     cases += [(_of_function, name, way) for name, (*_, grad) in FUNCTIONS.items() for way in (False, True)[:1 + grad]]
+    print("| case | programs | numbers | time | why each size has a program |\n|---|---|---|---|---|", flush=True)
     for measure, name, recorded in cases:
         if words and not any(w in name for w in words):
             continue

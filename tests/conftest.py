@@ -82,15 +82,24 @@ def watched(item: Any) -> bool:
 @pytest.fixture(scope="module", autouse=True)
 def old_objects_are_not_looked_at_again() -> Iterator[None]:
     """Python's collector looks at a module's own objects only, not at the millions of tests that wait and of programs
-    that earlier modules left: each time it took two seconds. To the library, which asks in many traces, nothing is
-    frozen but by a test; counting the millions takes as long as looking at them."""
+    that earlier modules left: each time it took two seconds. ``gc.get_freeze_count``, which the library calls in each
+    trace, tells only whether a test froze objects; counting the millions takes as long as looking at them."""
     gc.freeze()
-    frozen = [0]
+    freeze, unfreeze, count = gc.freeze, gc.unfreeze, 0
+
+    def freeze_and_count() -> None:
+        nonlocal count
+        freeze()
+        count = 1
+
+    def unfreeze_and_count() -> None:
+        nonlocal count
+        unfreeze()
+        count = 0
     with pytest.MonkeyPatch.context() as patch:
-        freeze, unfreeze = gc.freeze, gc.unfreeze
-        patch.setattr(gc, "get_freeze_count", lambda: frozen[0])
-        patch.setattr(gc, "freeze", lambda: (freeze(), frozen.__setitem__(0, 1))[0])
-        patch.setattr(gc, "unfreeze", lambda: (unfreeze(), frozen.__setitem__(0, 0))[0])
+        patch.setattr(gc, "get_freeze_count", lambda: count)
+        patch.setattr(gc, "freeze", freeze_and_count)
+        patch.setattr(gc, "unfreeze", unfreeze_and_count)
         yield
     gc.collect()
 

@@ -244,7 +244,8 @@ def _unlinear(x: Ix, shape: tuple[int, ...]) -> tuple[Ix, ...]:
 
 def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[Ix, ...]:
     """Index into shape ``old`` of what stands at ``idx`` in shape ``new`` (a reshape), by the smallest groups of
-    axes. An index into an axis of one element is 0 where it is used, whatever it is beside a border."""
+    axes. An index into an axis of one element must be 0 wherever the element exists, so 0 stands for it (it may be
+    another expression under a padding's guard)."""
     if 0 in old:
         return tuple(ZERO for _ in old)
     idx = [ZERO if same(d, 1) else i for d, i in zip(new, idx)]

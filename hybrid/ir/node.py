@@ -181,7 +181,7 @@ def toposort(roots: Iterable[Node]) -> list[Node]:
 
 
 def reached(roots: Iterable[Node], goes_on: Callable[[Node], bool]) -> Iterator[Node]:
-    """Each node below some roots, these among them, once; below a node only where ``goes_on`` holds for it."""
+    """Yield each root, and each node below the roots, once. goes_on: whether the walk goes on to a node's arguments."""
     todo, seen = list(roots), set()
     while todo:
         n = todo.pop()

@@ -14,7 +14,7 @@ from typing import Any, Callable, Mapping, Union
 from ..base import indexing
 from ..base.errors import user_location
 from .dimension import ASKED, Dim, Part, Specialised, answering
-from .quotients import bounded
+from .quotients import lower_bound_without_quotient
 
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
@@ -320,7 +320,7 @@ def _at_least(x: Size, n: int) -> bool:
             part = part * (Size((((a,), 1),)) + low)
         moved = moved + part
     return all(c >= 0 for _, c in _terms(moved)) or (
-        rest := bounded((x - n).terms)) is not None and at_least(gathered(rest), 0)
+        rest := lower_bound_without_quotient((x - n).terms)) is not None and at_least(gathered(rest), 0)
 
 
 def surely(question: Callable[[], bool]) -> bool:

@@ -51,7 +51,7 @@ class FirstCall:
         self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
         # the file in the disk cache that lists the recipes of the first call that was traced; that list
-        self._second: str | None = None
+        self._list: str | None = None
         self._programs: list[str] = []
 
     def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
@@ -69,9 +69,9 @@ class FirstCall:
             if twice := os.path.exists(cache.folder() / _twice(note)):   # jobs that are made from now on begin at once
                 background.CALLS.again = time.monotonic()
             self._traced_now = known = twice or _is_noted(note)
-            self._second = f"second-{note.partition('-')[2]}"
+            self._list = f"second-{note.partition('-')[2]}"
             with contextlib.suppress(OSError, ValueError):
-                self._programs = cache.read_text(cache.folder() / self._second).split()
+                self._programs = cache.read_text(cache.folder() / self._list).split()
             if known and self._programs:
                 self._expect()
             note = None if twice else note
@@ -100,7 +100,7 @@ class FirstCall:
             self._note = None
             _write_notes()
             cache.mark(cache.folder() / _twice(note))
-        begins, self._traced_now = self._traced_now, False
+        traced_at_once, self._traced_now = self._traced_now, False
         before, SCOPE.answered = SCOPE.answered, self._was_plain
         second = self._kind is not None                  # it is traced now, and compiled
         if second:
@@ -110,21 +110,21 @@ class FirstCall:
                 yield
         finally:
             SCOPE.answered, self._kind = before, None
-        if (second or begins) and names != self._programs:
+        if (second or traced_at_once) and names != self._programs:
             self._keep(names)
 
     def _expect(self, now: bool = True) -> None:
-        """Start a compiling process unless all recipes that such a call of an earlier process used are cached.
-        now=False: only once the first call takes long."""
+        """Start a compiling process unless the disk cache has all recipes that an earlier process used in its first
+        traced call of this kind. now=False: only once the first call takes long."""
         if not (self._programs and plan_names.all_there(self._programs)):
             background.queue().expect(now)
 
     def _keep(self, names: list[str]) -> None:
         """Note in the disk cache which programs the first traced call asked for."""
         self._programs = names
-        if self._second is not None:
+        if self._list is not None:
             with contextlib.suppress(OSError):
-                cache.write(cache.folder() / self._second, "\n".join(names).encode())
+                cache.write(cache.folder() / self._list, "\n".join(names).encode())
 
     def trace(self, engine: Any) -> bool:
         """Trace the first call now, for a report, where no later call was traced. Whether there was such a call."""

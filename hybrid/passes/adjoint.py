@@ -18,7 +18,7 @@ from ..ir.size import Int, at_least, fixed, greater, smaller
 from .rewrite import over
 
 PHASES = 16                    # convolutions up to which the gradient of a strided one is taken apart
-FEW_MORE = 8                    # results of a phase computed beyond the windows, at most
+FEW_MORE = 8                    # of a symbolic length: results of a phase beyond the windows, fewer than this many
 TAPS = 16                      # elements of a window up to which those of a computed value are added one by one
 
 
@@ -210,9 +210,9 @@ def _phases(n: Node, p: Product, shown: Node) -> Node | None:
 
 
 def _places(length: Int, step: int, first: int, windows: Int) -> Any:
-    """How many results of one phase are computed along an axis; ``_spread`` leaves out those beyond its length. Of a
-    symbolic length so many more than windows that they are enough for any value, as many for each phase: whether an
-    image has a last odd line is not asked."""
+    """How many results of one phase are computed along an axis; ``_spread`` leaves out those beyond its length. For a
+    symbolic length: the windows, and the least number more that is enough for all lengths. That is the same for each
+    phase, so that no guard is needed that asks whether a length is odd."""
     if not fixed(length):
         for more in range(FEW_MORE):
             if at_least((windows + more) * step - length, 0):

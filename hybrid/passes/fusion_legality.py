@@ -183,7 +183,7 @@ class Rules:
         return self._refuse_order(n, uses[0])
 
     def _refuse_order(self, n: Node, u: Use) -> str:
-        """Operands of convolutions that read along channels, in another order; results of groups, often read."""
+        """Operands of convolutions that read along channels, in another order; grouped results that several read."""
         dot, y = u.kernel.dot, n.args[0]
         if (self.prints is None and n.prim == "permute" and y.prim == "dot" and y.attrs["batch"][0]
                 and self.needed[y] == 1 and any(map(_over_lines, y.args))):

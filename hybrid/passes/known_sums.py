@@ -1,7 +1,7 @@
-"""Sums that follow from others: the sum over some axes of a value times what is the same along them, where the sum of
-the value itself is computed in any case. What is added to it is left out where its sum is zero, as that of differences
-from a mean: then the value's own sum takes the place of that of all. BatchNorm's gradients have such sums, of as many
-elements as an activation, which is then neither stored nor read for them.
+"""Sums that follow from others. The sum over some axes of a value times factors that are the same along them, plus
+differences from means over these axes, is the value's own sum times the factors: the differences add up to zero.
+BatchNorm's gradients have such sums, of as many elements as an activation, which is then neither stored nor read for
+them. A sum without such differences stays as it is: taken times the factors at last, it might overflow on the way.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..ir.pattern import constant
 from ..ir.size import fixed
 from .rewrite import rebuild
 
-NEAR = 64                       # nodes among which a factor's inputs are looked for
+NEAR = 64                       # nodes that are searched, below the factors, for the value of a difference
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,7 @@ class Term:
 def known_sums(program: Program) -> Program:
     """The program without sums that follow from others."""
     order = program.order()
-    there = set(order)
-    found = {n: t for n in order if (t := _followed(n, there)) is not None}
+    found = {n: t for n in order if (t := _followed(n)) is not None}
     if not found:
         return program
     new: dict[Node, Node] = {}
@@ -42,8 +41,8 @@ def known_sums(program: Program) -> Program:
     return program.with_roots([new[r] for r in program.roots])
 
 
-def _followed(n: Node, there: set[Node]) -> Term | None:
-    """The term from whose sum another one follows; None for other nodes."""
+def _followed(n: Node) -> Term | None:
+    """The term whose value's sum, times its factors, is what a node gives; None for other nodes."""
     if n.prim != "reduce" or n.attrs["op"] != "sum" or not dt.is_float(n.dtype) or dt.is_half(n.dtype):
         return None
     x, axes = n.args[0], n.attrs["axes"]
@@ -51,7 +50,7 @@ def _followed(n: Node, there: set[Node]) -> Term | None:
         return None
     terms = [(t, _centred(t.value, axes)) for t in _terms(Term(x), axes)]
     left, of = [t for t, centred in terms if centred is None], {c for _, c in terms if c is not None}
-    if len(left) != 1 or left[0].value is x or not of and ir.reduce("sum", left[0].value, axes) not in there:
+    if len(left) != 1 or not of:
         return None
     # nan and infinity, whose differences have no sum of zero, must reach the result by way of a factor
     return left[0] if all(_near(left[0].factors, c) for c in of) else None
@@ -109,5 +108,7 @@ def _product(n: Node, t: Term, new: dict[Node, Node]) -> Node:
     """A sum from that of its term."""
     one = ir.reduce("sum", new[t.value], n.attrs["axes"])
     for f in t.factors:
-        one = ir.map("mul", one, ir.reshape(new[f.args[0]], n.shape))
+        few = new[f.args[0]]                             # of one element along the axes; perhaps along others, too
+        shape = tuple(s for i, s in enumerate(few.shape) if i not in n.attrs["axes"])
+        one = ir.map("mul", one, ir.expand(ir.reshape(few, shape), n.shape))
     return ir.map("neg", one) if t.negative else one

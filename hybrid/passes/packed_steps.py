@@ -52,11 +52,11 @@ class PackedSteps(ChannelsLast):
         return over_pixels(win, w, pixels, channels, side)
 
     def _moved(self, n: Node) -> Node | None:
-        """Also blocks of results put side by side."""
+        """Also blocks of results put side by side, and windows over images of any height and width."""
         return super()._moved(n) or self._blocks(n) or self._turned(n)
 
     def _turned(self, n: Node) -> Node | None:
-        """Windows over images of any height and width, channels last: their kernels take any number of lines."""
+        """Windows over images of any height and width, as channels last, whose kernels take any number of lines."""
         if n.prim != "window" or not of_any_image(n) or n.attrs["axes"] != (2, 3) or n.ndim != 6:
             return None
         if not fixed(n.shape[1]) or not self._fills(n.shape[1], 0):
@@ -181,8 +181,8 @@ def _gradient_is_channels_last(w: Node, pixels: Sequence[int]) -> bool:
 def packed_steps(program: Program, frozen: frozenset[int], blocking: Blocking,
                  packs: Mapping[Node, str]) -> tuple[Program, dict[Node, str]]:
     """A training step with its convolutions packed, and the packed weights with a line for the report. Programs that
-    update nothing, or have symbolic sizes, stay as they are, unless these are heights or widths of images: of them
-    channels-first kernels are made for one size."""
+    update nothing, or have symbolic sizes, stay as they are, unless these are heights or widths of images:
+    channels-first kernels exist for fixed sizes only."""
     windows = [n for n in program.order() if n.prim == "window"]
     if not windows or not any(map(of_any_image, windows)) and (
             not frozen or not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape)):

@@ -82,5 +82,3 @@ def over(roots: Sequence[Node], given: dict[Node, Node]) -> list[Node]:
 def applied(program: ir.Program, arguments: Sequence[Node]) -> list[Node]:
     """The roots of a program (outputs, then update values) over other nodes in place of its inputs."""
     return over(program.roots, dict(zip(program.inputs, arguments)))
-
-

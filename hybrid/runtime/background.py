@@ -6,7 +6,6 @@ that was called most is next. When this process ends, however it ends, they end 
 """
 from __future__ import annotations
 
-import _thread
 import atexit
 import contextlib
 import json
@@ -109,12 +108,12 @@ class _Compiler:
     def __init__(self, queue: "Queue", at_once: bool):
         self.queue, self.at_once = queue, at_once            # at_once: the process starts before there is a job
         self.process: subprocess.Popen[str] | None = None
-        self.job, self.began = None, 0.0     # type: Job | None, float        # that it works on, and since when
+        self.job: Job | None = None                          # that it works on
+        self.began = 0.0                                     # when it began with that
 
     def start(self) -> None:
-        """Start the thread. ``threading.Thread.start`` would wait until it runs: 0.1 ms of a first answer."""
-        SWITCH_INTERVAL.begin()                              # until it runs
-        _thread.start_new_thread(self.run, ())
+        """Start the thread, for which a first answer does not wait."""
+        SWITCH_INTERVAL.start_thread(self.run)
 
     def run(self) -> None:
         """Give jobs to the process until there are none for a while."""
@@ -138,17 +137,16 @@ class _Compiler:
 
     def _begin(self) -> bool:
         """Start the process where it is to be there before a job. False where there is no use for it."""
-        try:
-            wanted = not self.at_once or self.queue.wait_until_due() and _has_compiler()
-            if wanted and self.at_once:
-                with CALLS.compiling():
-                    self.process = _start()
-            return wanted
-        finally:
-            SWITCH_INTERVAL.end()
+        if not self.at_once:
+            return True
+        if not self.queue.wait_until_due() or not _has_compiler():
+            return False
+        with CALLS.compiling():
+            self.process = _start()
+        return True
 
     def _compile(self, job: Job) -> bool:
-        with SWITCH_INTERVAL.shortened():                # also while it waits: it has the answer sooner
+        with SWITCH_INTERVAL.shortened():                # not while it waits for the answer, which may take minutes
             key, text = job.key_and_text()
             if key is None or not text:
                 return key is not None
@@ -156,7 +154,7 @@ class _Compiler:
             assert process is not None and process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
             process.stdin.flush()
-            return process.stdout.readline().strip() == key
+        return process.stdout.readline().strip() == key
 
     def wait_for_job(self, now: float) -> None:
         """Wait for a program that is about to be there: from ``now`` on as long as it took until then, at most
@@ -177,9 +175,10 @@ class _Compiler:
 
 def _has_compiler() -> bool:
     """Whether a process would find a C compiler."""
-    with forking.IMPORTS:
-        from . import toolchain  # noqa: PLC0415  loaded where something is compiled
-    return toolchain.found_compiler() is not None
+    with SWITCH_INTERVAL.shortened():
+        with forking.IMPORTS:
+            from . import toolchain  # noqa: PLC0415  loaded where something is compiled
+        return toolchain.found_compiler() is not None
 
 
 class Queue:
@@ -261,7 +260,10 @@ class Queue:
     def _start(self, at_once: bool) -> None:
         compiler = _Compiler(self, at_once)
         self._compilers.append(compiler)
-        compiler.start()
+        try:
+            compiler.start()
+        except RuntimeError:                                 # no thread for it
+            self.leave(compiler)
 
     def wait(self, compiler: _Compiler) -> bool:
         """Wait for a job that may begin, or until the compiler should start its process; False after some time without
@@ -376,9 +378,6 @@ def _in_child() -> None:
     """A forked process has none of its parent's threads: its jobs are compiled by those who want them."""
     global _queue
     old, _queue = _queue, None
-    CALLS.running = CALLS.compilers = 0
-    for tell in CALLS.listeners:
-        tell(0)
     if old is not None:
         atexit.unregister(old.end)
         for job in old.all():

@@ -32,7 +32,7 @@ def _functions() -> Any:
 
 def leave(cores: int) -> None:
     """Have products of NumPy take so many threads less than before, one at least; for 0, as many as before. It holds
-    for all of Python's threads, also for what is left of a call that began earlier. One of them at a time calls it."""
+    for all of Python's threads, and takes effect in calls that run already. The caller holds a lock."""
     if cores == _left[0] or (found := _functions()) is None:
         return
     put, tell = found

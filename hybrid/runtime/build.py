@@ -167,8 +167,8 @@ OnPrinted = Callable[[Recipe, "list[Dim]"], None]
 
 def build(planned: Planned, timed: bool = False, printed: OnPrinted | None = None) -> Built:
     """Print and compile a planned program, and the one that prepares its values. timed: kernels note their times in
-    one more array, behind the arena (timed.py). printed: called when the C text is
-    there and before the compiler runs; not for programs whose preparation is compiled at the same time."""
+    one more array, behind the arena (timed.py). printed: called when the C text is there and before the compiler runs;
+    not for programs whose preparation is compiled at the same time."""
     return _attempted(planned, lambda p: _build(p, timed, printed))
 
 

@@ -22,7 +22,7 @@ class Calls:
         self.running = 0               # now, in all threads
         self.ended, self.again = 0.0, -LONGEST_CALL    # when the last one did; when one began that repeats another
         self.compilers = 0             # processes that compile now
-        self._left = 0                 # cores that the calls which run now leave them
+        self._cores_left_free = 0      # that the calls which run now leave to these
         self.listeners: list[Callable[[int], None]] = []         # functions called with ``compilers`` when it changes
 
     @contextlib.contextmanager
@@ -67,15 +67,24 @@ class Calls:
             tell(self.compilers)
 
     def _changed(self, running: int = 0, compilers: int = 0) -> None:
-        """Count calls and processes, and have calls leave cores to the processes, also those that run already: until
-        they end, since a process that ends is followed by the compilers of the launcher."""
+        """Count calls and processes, and have calls, also those that run already, leave a core to each process. A call
+        keeps it free until it ends: when the process is done, the C compiler for the launcher (kernels/c) starts."""
         with _lock:
             self.running += running
             self.compilers += compilers
-            self._left = max(self._left, self.compilers) if self.running else 0
-            blas.leave(self._left)
+            self._cores_left_free = max(self._cores_left_free, self.compilers) if self.running else 0
+            blas.leave(self._cores_left_free)
             for tell in self.listeners if compilers else ():
                 tell(self.compilers)
 
+    def in_child(self) -> None:
+        """In a forked process: no other thread calls anything, and no process compiles for it."""
+        with _lock:
+            self.running = self.compilers = self._cores_left_free = 0
+            blas.leave(0)
+            for tell in self.listeners:
+                tell(0)
+
 
 CALLS = Calls()
+forking.in_child(CALLS.in_child)

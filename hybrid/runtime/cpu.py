@@ -283,16 +283,16 @@ def _compiled(program: Program) -> CpuProgram:
     with once(key):
         found = _on_disk(key, again)                             # another process may have built it meanwhile
         if found is None and unfinished.finish(key) and (found := _on_disk(key, again)) is not None:
-            found.compiled_here = found.libraries()
+            found.compiled_here = int(shared_objects.ran(cache.folder() / found.recipe.library))
         if found is not None:
             return found
         begin = time.perf_counter()
         threads.prepare()
         made = CpuProgram.__new__(CpuProgram)
-        made._take(_build(again(), lambda recipe, _: unfinished.keep(key, recipe)), again, begin)
-        launcher.prepare()
-        plans.keep(key, made.recipe)
-        unfinished.drop(key)
+        with unfinished.compiling(key):
+            made._take(_build(again(), lambda recipe, _: unfinished.keep(key, recipe)), again, begin)
+            launcher.prepare()
+            plans.keep(key, made.recipe)
     trim()                                                       # texts and plans
     return made
 

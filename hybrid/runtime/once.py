@@ -58,8 +58,9 @@ class _File:
 @contextlib.contextmanager
 def once(what: str | None, patience: float | None = None) -> Iterator[bool]:
     """Scope in which no other thread or process does the same work: one looks first for what another has made
-    meanwhile. Where files have no locks, other processes do not wait. None: work whose result nobody shares. The value:
-    False if another process goes on with it still after ``patience`` seconds, or ``LONGEST_WAIT``."""
+    meanwhile. Where files have no locks, other processes do not wait. what: the name of the work; None where nobody
+    shares its result. Yields False if another process still does the work after ``patience`` seconds (by default
+    ``LONGEST_WAIT``); other threads of this process are waited for without limit."""
     if what is None:
         yield True
         return

@@ -88,7 +88,8 @@ def to_text(recipe: Recipe) -> str:
 
 
 def library_of(text: str) -> str:
-    """The library of a recipe whose text is the last line of some. ValueError where that is none."""
+    """The file name of the library of a recipe; its text is the last line of ``text``. ValueError where that line is no
+    recipe."""
     try:
         return str(json.loads(text.rpartition("\n")[2])["library"])
     except (KeyError, TypeError) as err:

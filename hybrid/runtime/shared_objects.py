@@ -67,15 +67,19 @@ def build(source: str, extra: tuple[str, ...] = (), salt: str = "", units: int =
     """
     cc, source = _compiler(), _whole(source)
     every = _flags_of(cc, source) + extra
-    so = cache.folder() / _name(cc, every, source, salt)
-    c = so.with_suffix(".c")
-    if intact(so):
-        return so, c
-    with once(so.name):
-        if not intact(so):
-            so = _compile(cc, every, source, so, c, units, go_on)
-            _made_here.add(so.name)
+    so = _made(cc, every, source, _name(cc, every, source, salt), units, go_on)
     return so, so.with_suffix(".c")
+
+
+def _made(cc: str, flags: tuple[str, ...], source: str, name: str, units: int, go_on: Callable[[], Any]) -> Path:
+    """The shared object of a name: as the disk cache has it, or else compiled from a whole text."""
+    so = cache.folder() / name
+    if not intact(so):
+        with once(name):
+            if not intact(so):
+                so = _compile(cc, flags, source, so, so.with_suffix(".c"), units, go_on)
+                _made_here.add(so.name)
+    return so
 
 
 def _compiler() -> str:
@@ -112,17 +116,15 @@ def finish(name: str, go_on: Callable[[], Any] = lambda: None) -> bool:
     so = cache.folder() / name
     if intact(so):
         return True
-    cc, c = _compiler(), so.with_suffix(".c")
+    cc = _compiler()
     try:
-        source = cache.read_text(c)
+        source = cache.read_text(so.with_suffix(".c"))
     except (OSError, ValueError):
         return False
     flags = _flags_of(cc, source)
     if name != _name(cc, flags, source):
         return False
-    with once(name):
-        if not intact(so):
-            _compile(cc, flags, source, so, c, 0, go_on)
+    _made(cc, flags, source, name, 0, go_on)
     return True
 
 

@@ -14,7 +14,7 @@ from ..base import forking
 from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.size import Dim, Size, ask
-from . import by_primitives, launcher, plans, threads, toolchain, unfinished, warmed
+from . import by_primitives, cache, launcher, plans, shared_objects, threads, toolchain, unfinished, warmed
 from .cpu import CpuProgram, _opened, _planning, _prepare_plan
 from .once import once
 from .recipe import Recipe
@@ -41,7 +41,8 @@ class SizedProgram:
         if not self._read(program, key):
             with once(key):                                  # another process may have built it meanwhile
                 if not self._read(program, key) and not self._finish(program, key):
-                    self._build(key, begin)
+                    with unfinished.compiling(key):
+                        self._build(key, begin)
         if (text := plans.content(key)) is not None:
             warmed.collect(program, self.recipe, text)
         launcher.prepare()
@@ -94,7 +95,7 @@ class SizedProgram:
     def _finish(self, program: Program, key: str | None) -> bool:
         """Compile it where an earlier process printed it."""
         done = unfinished.finish(key) and self._read(program, key)
-        self.compiled_here = self.libraries() if done else 0
+        self.compiled_here = int(done and shared_objects.ran(cache.folder() / self.recipe.library))
         return done
 
     def _build(self, key: str | None, begin: float) -> None:
@@ -119,7 +120,6 @@ class SizedProgram:
         built.report.compile_seconds = time.perf_counter() - begin
         with_numbers(built.report)
         plans.keep_sized(key, self.recipe, self.dims, asked)
-        unfinished.drop(key)
 
     @property
     def report(self) -> Report:

@@ -7,11 +7,11 @@ import pytest
 
 from hybrid import autograd, nd
 from hybrid.base import pending
-from hybrid.jit.deferred.rounds import LEFT, MOST_APART
+from hybrid.jit.deferred.rounds import LEFT, MOST_OTHERS
 from .test_deferred_loop import BATCHES, Loop, both, is_joined
 
 
-def other_operators(count: int = MOST_APART + 1) -> None:
+def other_operators(count: int = MOST_OTHERS + 1) -> None:
     x = nd.ones((2, 2))
     for _ in range(count):
         x + x
@@ -52,7 +52,7 @@ def test_gradients_are_there_and_the_loop_goes_on(monkeypatch: Any) -> None:
 def test_few_operators_in_every_round_do_not_end_it(monkeypatch: Any) -> None:
     def body(loop: Loop, i: int) -> None:
         without_step(loop)
-        other_operators(MOST_APART // 2)
+        other_operators(MOST_OTHERS // 2)
         loop.trainer.step(8)
     assert is_joined(both(monkeypatch, body))
 

@@ -6,9 +6,9 @@ from typing import Any, Callable
 import numpy as np
 import pytest
 
-from hybrid import autograd
+from hybrid import autograd, nd
 
-from .test_deferred_loop import BATCHES, Loop, both
+from .test_deferred_loop import BATCHES, Loop, both, smooth
 
 KINDS: dict[str, Callable[[Any], Any]] = {
     "weight detached": lambda p: p.data().detach(), "part of a weight": lambda p: p.data()[1:3],
@@ -57,3 +57,23 @@ def test_gradients_that_others_may_write_are_not_put_off(monkeypatch: Any) -> No
                 loop.seen.append(outside.copy())
             loop.trainer.step(8)
     both(monkeypatch, body)
+
+
+@pytest.mark.parametrize("calls", (1, 2))
+def test_batches_that_some_rounds_write(monkeypatch: Any, calls: int) -> None:
+    """Between rounds with updates by hand; the batch is an argument of several calls of the next round."""
+    def body(loop: Loop) -> None:
+        batches = [(nd.array(x.asnumpy()), y) for x, y in BATCHES[:4]]
+        weights = [p.data() for p in loop.net.collect_params().values() if p.grad_req != "null"]
+        for i in range(24):
+            x, y = batches[i % 4]
+            with autograd.record():
+                loss = loop.loss(loop.net(x), y)
+                if calls > 1:
+                    loss = loss + 0.1 * loop.net(x * 0.5).mean(axis=1)
+            for w, g in zip(weights, autograd.grad([loss], weights)):
+                nd.sgd_update(w, g, lr=0.02, out=w)
+            if i % 3 == 1:
+                x[:] = x * 0.5
+            loop.seen.append(loss.asnumpy())
+    assert both(monkeypatch, body, maker=smooth, hybrid_loss=False).root.joined

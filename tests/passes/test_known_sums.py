@@ -32,10 +32,16 @@ def scale(x: ir.Node) -> ir.Node:
     return ir.map("rsqrt", total(c * c) / COUNT + 1e-5)
 
 
+def number(x: ir.Node) -> ir.Node:
+    return ir.expand(ir.reshape(ir.reduce("sum", scale(x), (0,)), (1, 1, 1)), SHAPE)
+
+
 CASES: dict[str, tuple[Callable[[ir.Node, ir.Node], tuple[ir.Node, ...]], bool]] = {
-    "of a product with a row": (lambda g, x: (total(g), total(g * spread(scale(x)))), True),
-    "twice": (lambda g, x: (total(g), total(ir.map("neg", spread(scale(x)) * (g * spread(scale(x)))))), True),
     "with differences from a mean": (lambda g, x: (total(g * spread(scale(x)) + centred(x) * spread(scale(x))),), True),
+    "of two factors": (lambda g, x: (total(ir.map("neg", spread(scale(x)) * (g * spread(scale(x)))) - centred(x)),),
+                       True),
+    "of a factor that is one number": (lambda g, x: (total(g * number(x) + centred(x)),), True),
+    "not of a product alone, kept small by a factor": (lambda g, x: (total(g), total(g * spread(scale(x)))), False),
     "not twice the same": (lambda g, x: (total(g), total(g * spread(scale(x)) + g * spread(scale(x)))), False),
     "not of two values, which may cancel out": (lambda g, x: (total(g), total(x), total(g - x)), False),
     "not of differences alone": (lambda g, x: (total(centred(x)),), False),

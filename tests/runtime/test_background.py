@@ -218,6 +218,18 @@ def test_products_of_numpy_leave_compilers_a_core() -> None:
     assert found[1]() == before
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_products_of_a_forked_process_have_all_cores() -> None:
+    """Nobody compiles for it, and the calls of other threads are the parent's."""
+    calls = background.CALLS
+    with calls.running_call(), calls.compiling():
+        child = os.fork()
+        if child == 0:
+            os._exit(int(bool(blas._left[0] or calls._cores_left_free or calls.compilers or calls.running)))
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert calls.compilers == 1 and (blas._functions() is None or blas._left[0] == 1)
+
+
 def test_sizes_meet_one_program_for_any_size(in_background: None) -> None:
     """Sizes that come while it is built run at once; those that come later, and those, by the one program."""
     net = gluon.nn.HybridSequential()

@@ -1,12 +1,16 @@
 """When the process that compiles in the background is started, and what it loads."""
 from __future__ import annotations
 
+import _thread
 import ast
+import io
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Iterator
 
 import pytest
@@ -15,6 +19,7 @@ import hybrid as mx
 from hybrid import nd
 from hybrid.base import config
 from hybrid.runtime import background, worker, worker_start
+from hybrid.runtime.switch_interval import SWITCH_INTERVAL
 
 pytestmark = pytest.mark.skipif(os.environ.get("HYBRID_CC") == "none", reason="needs a compiler")
 
@@ -86,3 +91,39 @@ def test_a_process_starts_beside_jobs_that_wait(monkeypatch: pytest.MonkeyPatch)
         time.sleep(0.01)
     q.close()
     assert started
+
+
+def test_threads_switch_as_usual_while_a_process_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They switch more often only until the thread that starts it runs, and while it does short work."""
+    before, seen = sys.getswitchinterval(), []
+    running, noted = threading.Event(), threading.Event()
+
+    def run(self: background._Compiler) -> None:
+        running.set()
+        noted.wait(20)
+    with monkeypatch.context() as m:
+        m.setattr(background._Compiler, "run", run)
+        background._Compiler(background.Queue(), at_once=True).start()
+        assert running.wait(20)
+        assert sys.getswitchinterval() == before
+        noted.set()
+
+    def answer() -> str:
+        seen.append(sys.getswitchinterval())
+        return "key"
+    compiler = background._Compiler(background.Queue(), at_once=False)
+    pipes: Any = SimpleNamespace(stdin=io.StringIO(), stdout=SimpleNamespace(readline=answer))
+    compiler.process = pipes
+    assert compiler._compile(background.Job("a", lambda: ("key", "text"), frozenset()))
+    assert seen == [before]
+
+
+@pytest.mark.parametrize("ask", [lambda q, job: q.submit(job), lambda q, job: (q.expect(), q.submit(job))])
+def test_where_no_thread_can_be_started_callers_compile(ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+    monkeypatch.setattr(_thread, "start_new_thread", refuse)
+    before, q, job = sys.getswitchinterval(), background.Queue(), background.Job("a", lambda: (None, ""), frozenset())
+    ask(q, job)
+    assert job.failed and job.ended.is_set() and not q.has_compilers()
+    assert sys.getswitchinterval() == before and not SWITCH_INTERVAL._users

@@ -11,8 +11,8 @@ import pytest
 import hybrid as mx
 from hybrid import ir, nd
 from hybrid.base.errors import CompileError
-from hybrid.ir import Program
-from hybrid.runtime import build, cpu, once, plans, shared_objects, toolchain, tune, unfinished
+from hybrid.ir import Program, size
+from hybrid.runtime import build, cpu, once, plans, shared_objects, sized, toolchain, tune, unfinished
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None or os.environ.get("HYBRID_DEVICE", "cpu") != "cpu",
                                 reason="a matter of compiled CPU programs")
@@ -148,3 +148,61 @@ def test_what_does_not_compile_is_tried_once(monkeypatch: pytest.MonkeyPatch, fo
     monkeypatch.setattr(shared_objects, "_compile", fails)
     assert unfinished.go_on(lambda: None)
     assert not [*folder.glob("unfinished-*")] and not unfinished.go_on(lambda: None)
+
+
+# ---- what a compiler refuses, and what ends those that compile it
+@pytest.mark.parametrize("any_size", [False, True])
+def test_nothing_is_left_of_a_program_that_a_compiler_refuses(any_size: bool, monkeypatch: pytest.MonkeyPatch,
+                                                              folder: Path) -> None:
+    kept: list[Any] = []
+
+    def fails(*_: Any) -> Path:
+        kept.extend(folder.glob("unfinished-*"))
+        raise CompileError("no")
+    monkeypatch.setattr(shared_objects, "_compile", fails)
+    x = ir.input(0, (size.size(size.Dim("n")), 4) if any_size else (3, 4), "float32")
+    made = Program((x,), (ir.map("exp", x * 1.75),))
+    with pytest.raises(CompileError, match="no"):
+        sized.SizedProgram(made) if any_size else cpu.compiled(made)
+    assert kept and not [*folder.glob("unfinished-*")]
+
+
+def test_a_program_that_ends_those_that_compile_it_is_tried_so_often_and_no_more(monkeypatch: pytest.MonkeyPatch,
+                                                                                 folder: Path) -> None:
+    cut_off(monkeypatch, lambda: cpu.compiled(program()))
+    for _ in range(unfinished.MOST_TRIES):
+        cut_off(monkeypatch, lambda: unfinished.go_on(lambda: None))
+        assert len([*folder.glob("unfinished-*")]) == 1
+    with monkeypatch.context() as m:
+        m.setattr(shared_objects, "_compile", lambda *_: pytest.fail("tried once more"))
+        unfinished.go_on(lambda: None)
+    assert not [*folder.glob("unfinished-*")]
+    np.testing.assert_allclose(cpu.compiled(program())([DATA])[0], np.exp(DATA * 1.25), rtol=1e-6)
+
+
+def test_tries_that_come_further_do_not_count(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Each of many short processes compiles a unit of a long program."""
+    cut_off(monkeypatch, lambda: cpu.compiled(program()))
+    path, = folder.glob("unfinished-*")
+
+    def comes_further(*given: Any) -> Path:
+        given[-1]()                                      # a unit is compiled
+        raise AssertionError("nobody stopped it")
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+    with monkeypatch.context() as m:
+        m.setattr(shared_objects, "_compile", comes_further)
+        for _ in range(unfinished.MOST_TRIES + 1):
+            with pytest.raises(KeyboardInterrupt):
+                unfinished.go_on(stop)
+    assert path.exists() and unfinished.go_on(lambda: None) and not path.exists()
+
+
+def test_what_is_compiled_already_is_not_left(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    cut_off(monkeypatch, lambda: cpu.compiled(program()))
+    path, = folder.glob("unfinished-*")
+    text = path.read_bytes()
+    cpu.compiled(program())
+    path.write_bytes(text)
+    assert not unfinished.go_on(lambda: None) and not path.exists()

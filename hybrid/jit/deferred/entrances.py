@@ -174,7 +174,7 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
     outs = () if out is None else tuple(out) if isinstance(out, (list, tuple)) else (out,)
     if track is not None and not any([is_promised(x) or held(x) is not None or track.path.meets(x)
                                       for x in (*inputs, *outs)]):
-        rounds.apart((track.path.done, track.at))
+        rounds.note_other_operator((track.path.done, track.at))
         return ordinary(inputs)
     what, numbers = _operator(d, inputs, attrs, cls, len(outs))
     leaves = [x for x in (*inputs, *outs) if x is not None]
@@ -190,7 +190,7 @@ def operator(d: Any, inputs: Sequence[Any], attrs: Mapping[str, Any], cls: Any, 
     if not any([r.concerns(x) for x in leaves]):
         if any(map(r.changes, leaves)):
             settle(r, rounds.SHARED)
-        rounds.apart((r.began, len(r.trail)))
+        rounds.note_other_operator((r.began, len(r.trail)))
         return ordinary([r.seen(x) for x in inputs] if r.deferred else inputs)
     if TIMERS or OBSERVERS:
         strange(LOOKED_INTO)

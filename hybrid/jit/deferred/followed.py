@@ -40,9 +40,9 @@ class State(threading.local):
     # the scope of ``record`` in which a round was given up: nothing is put off before its end, ``backward`` or a step
     broken: int = False                                  # False: C reads it
     busy = False
-    # operators outside of ``record``, one after another, that had nothing to do with the round, and where it was then
-    apart = 0
-    apart_at: Any = None
+    # operators outside of ``record`` that had nothing to do with the round since it came as far as ``others_at``
+    others = 0
+    others_at: Any = None
 
 
 STATE = State()

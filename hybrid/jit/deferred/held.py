@@ -59,11 +59,16 @@ def is_variable(x: NDArray) -> bool:
     return slot is not None and slot.entry is None and slot.grad is not None
 
 
+def is_held(x: Any) -> bool:
+    """Whether an array is held already."""
+    found = _HELD.get(id(x))
+    return found is not None and found.ref() is x
+
+
 def held(x: Any) -> Held | None:
     """The ``Held`` of an array; None where it is not held. A variable is held as soon as it is asked for."""
-    found = _HELD.get(id(x))
-    if found is not None and found.ref() is x:
-        return found
+    if is_held(x):
+        return _HELD[id(x)]
     return hold(x) if isinstance(x, NDArray) and x.stype == "default" and is_variable(x) else None
 
 

@@ -12,9 +12,10 @@ from ...buffers.derived import OUTSIDE, is_shared
 from ...buffers.extents import Extents, extent
 from ...buffers.promise import Promise
 from .events import Backward, Call, Grad, Node, Outside, Root
-from .held import Held, held, hold, unfit
+from .held import Held, held, hold, is_held, unfit
 
 OWN_GRADIENT = "a call takes an array with a gradient of its own"
+ALSO_ARGUMENT = "an array that an earlier round wrote is an argument of several calls"
 
 
 class Round:
@@ -92,6 +93,8 @@ class Round:
             if (h := self.held(x)) is not None:
                 if (why := unfit(x)):
                     return why
+                if self.deferred and any([x is y for y in self.arguments]):
+                    return ALSO_ARGUMENT
                 out.append(h)
                 continue
             k = next((k for k, y in enumerate(self.outside) if y() is x), len(self.outside))
@@ -120,7 +123,7 @@ class Round:
                     continue
             elif type(x) is ref.cls and (away := x._away).__class__ is not Promise:
                 raw = x._data
-                if (on_tape(x) is ref.taped and raw.shape == ref.shape and raw.dtype == ref.dtype
+                if (not is_held(x) and on_tape(x) is ref.taped and raw.shape == ref.shape and raw.dtype == ref.dtype
                     and x._ctx.device_id == ref.device and not _strange(x) and not any([x is y for y, _, _ in fresh])):
                     outside.append(weakref.ref(x))
                     fresh.append((x, raw, away))

@@ -32,8 +32,8 @@ TIMES = 2                       # so often a round is met before it is put off
 MOST_EVENTS, TOO_MANY = 64, "a round has too many calls"      # of a round; what report() says of longer ones
 MOST_UPDATES = 4096             # events of a round with its updates by hand
 SHARED = "an array was used that shares memory with one that the round writes"
-MOST_APART = 256                # operators in the middle of a round that have nothing to do with it
-LEFT = f"more than {MOST_APART} other operators were called before the step"
+MOST_OTHERS = 256                # operators in the middle of a round that have nothing to do with it
+LEFT = f"more than {MOST_OTHERS} other operators were called before the step"
 MOST_STRANGE = 16               # rounds that cannot be followed, until that is given up
 MOST_SETTLED = 3                # rounds that were looked into, for each round that was not (and one)
 LOCK = evict.LOCK               # what is put off is done by one thread; buffers go and come under the same lock
@@ -55,13 +55,13 @@ def end(r: Round) -> None:
         r.counted()
 
 
-def apart(at: Any) -> None:
+def note_other_operator(at: Any) -> None:
     """An operator outside of ``record`` has nothing to do with this thread's round. After many of them the loop was
     left, and the round ends: operators are faster where none is watched. at: tells how far the round has come."""
-    if at != STATE.apart_at:
-        STATE.apart_at, STATE.apart = at, 0
-    STATE.apart += not SCOPE.recording
-    if STATE.apart > MOST_APART and (r := current()) is not None:
+    if at != STATE.others_at:
+        STATE.others_at, STATE.others = at, 0
+    STATE.others += not SCOPE.recording
+    if STATE.others > MOST_OTHERS and (r := current()) is not None:
         settle(r, LEFT)
         r.root.why = r.root.why if r.root.joined else LEFT
         end(r)
