@@ -25,7 +25,7 @@ from .rewrite import rebuild
 
 ROWS = 16                       # of a tile, as many as fragments of tensor cores have
 LEAST = 132 << 14               # elements of a result; smaller ones are read again from the cache
-MOST = 2                        # reductions that a kernel carries: a thread has their parts in registers
+MOST_CARRIED = 2                # reductions that a kernel carries: a thread has their parts in registers
 OPS = ("sum", "max", "min")
 Takes = Callable[[Kernel], bool]
 
@@ -43,7 +43,7 @@ def over_tiles(fused: Fused, takes: Takes) -> Program:
     new: dict[Node, Node] = {}
     for n in fused.program.order():
         m = rebuild(n, [new[a] for a in n.args])
-        new[n] = m if n not in wanted else _in_two(m) if _total(n) is None else _squared(m)
+        new[n] = m if n not in wanted else _in_two_steps(m) if _total(n) is None else _squared(m)
     return fused.program.with_roots([new[r] for r in fused.program.roots])
 
 
@@ -62,7 +62,7 @@ def _carried(fused: Fused, number: int) -> list[Node]:
         total = _total(n)
         if total is not None and beneath(total.args[0], ("cast", "reshape")) is k.root:
             return [n, total]
-    return [n for n in alike if _computed(n.args[0], k.root, stored, number)][:MOST]
+    return [n for n in alike if _computed(n.args[0], k.root, stored, number)][:MOST_CARRIED]
 
 
 def _of_columns(n: Node) -> bool:
@@ -73,17 +73,13 @@ def _of_columns(n: Node) -> bool:
 
 def _computed(x: Node, root: Node, stored: dict[Node, int], number: int) -> bool:
     """Whether a value is a function, element by element, of a kernel's root and of what is stored before it."""
-    todo, seen, of_root = [x], {x}, False
-    while todo:
-        n = todo.pop()
+    def known(n: Node) -> bool:
+        return n is root or stored.get(n, number) < number or n.prim in LEAVES
+    of_root = False
+    for n in ir.reached([x], lambda n: not known(n)):
         of_root = of_root or n is root
-        if n is root or stored.get(n, number) < number or n.prim in LEAVES:
-            continue
-        if n in stored or n.prim not in ("map", "cast", "reshape", "expand"):
+        if not known(n) and (n in stored or n.prim not in ("map", "cast", "reshape", "expand")):
             return False
-        new = set(n.args) - seen
-        seen |= new
-        todo += new
     return of_root
 
 
@@ -94,11 +90,23 @@ def _total(n: Node) -> Node | None:
     x = _difference(n)
     if x is None:
         return None
-    mean = beneath(x.args[1], ("expand", "reshape"))
+    mean = _of_columns_alone(x.args[1])
+    if mean is None:
+        return None
     while mean.prim == "map" and mean.attrs["fn"] in ("div", "mul") and mean.args[1].prim in ("const", "expand"):
         mean = beneath(mean.args[0], ("expand", "reshape"))
     same = mean.prim == "reduce" and mean.attrs == n.attrs and mean.args[0] is x.args[0]
     return mean if same else None
+
+
+def _of_columns_alone(n: Node) -> Node | None:
+    """The value of one element for each column that all rows of ``n`` repeat; None where there is none."""
+    x = n
+    while x.prim in ("expand", "reshape"):
+        if x.prim == "expand" and x.args[0].shape[-1:] != x.shape[-1:]:
+            return None                                     # columns repeat the elements of rows
+        x = x.args[0]
+    return x if x.size == n.shape[-1] else None
 
 
 def _difference(n: Node) -> Node | None:
@@ -113,31 +121,31 @@ def _difference(n: Node) -> Node | None:
     return d if d.prim == "map" and d.attrs["fn"] == "sub" else None
 
 
-def tiles(x: Node) -> Node:
+def in_tiles(x: Node) -> Node:
     """A value in shape (tiles, ROWS, columns)."""
     return ir.reshape(x, (math.prod(x.shape[:-1]) // ROWS, ROWS, x.shape[-1]))
 
 
-def of_tiles(op: str, x: Node) -> Node:
+def reduced_in_tiles(op: str, x: Node) -> Node:
     """The reduction of each column of each tile."""
-    return ir.reduce(op, tiles(x), (1,))
+    return ir.reduce(op, in_tiles(x), (1,))
 
 
 def squares(x: Node) -> Node:
     """The sum of squared differences from the mean, of each column of each tile."""
-    t = tiles(x)
+    t = in_tiles(x)
     d = ir.map("sub", t, ir.expand(_mean(x), t.shape))
     return ir.reduce("sum", ir.map("mul", d, d), (1,))
 
 
 def _mean(x: Node) -> Node:
-    s = of_tiles("sum", x)
+    s = reduced_in_tiles("sum", x)
     return ir.reshape(ir.map("mul", s, ir.full(1 / ROWS, s.shape, s.dtype)), (s.shape[0], 1, s.shape[1]))
 
 
-def _in_two(n: Node) -> Node:
+def _in_two_steps(n: Node) -> Node:
     """A reduction over all rows, as that of its tiles' results."""
-    return ir.reduce(n.attrs["op"], of_tiles(n.attrs["op"], n.args[0]), (0,))
+    return ir.reduce(n.attrs["op"], reduced_in_tiles(n.attrs["op"], n.args[0]), (0,))
 
 
 def _squared(n: Node) -> Node:
@@ -145,7 +153,8 @@ def _squared(n: Node) -> Node:
     means."""
     d = _difference(n)
     assert d is not None
-    x, mean = d.args[0], beneath(d.args[1], ("expand", "reshape"))
+    x, mean = d.args[0], _of_columns_alone(d.args[1])
+    assert mean is not None
     within = squares(x)
     apart = ir.map("sub", ir.reshape(_mean(x), within.shape),
                     ir.expand(ir.reshape(mean, (1, within.shape[1])), within.shape))
@@ -169,9 +178,9 @@ def _together(found: list[Kernel]) -> list[Kernel]:
     by_root = {s.root: s for s in found}
     for n in by_root:
         x = sum_of_squares(n)
-        if x is not None and of_tiles("sum", x) in by_root:
-            return [by_root[of_tiles("sum", x)], by_root[n]]
-    return [s for s in found if sum_of_squares(s.root) is None][:MOST]
+        if x is not None and reduced_in_tiles("sum", x) in by_root:
+            return [by_root[reduced_in_tiles("sum", x)], by_root[n]]
+    return [s for s in found if sum_of_squares(s.root) is None][:MOST_CARRIED]
 
 
 def _of_its_tiles(fused: Fused, k: Kernel) -> Iterator[Kernel]:
@@ -190,7 +199,7 @@ def _of_its_tiles(fused: Fused, k: Kernel) -> Iterator[Kernel]:
 
 
 def sum_of_squares(n: Node) -> Node | None:
-    """What a node is the sum of squared differences of, within tiles (``squares``); None for others."""
+    """The value x if a node is ``squares(x)``, else None."""
     d = n.args[0].args[0] if n.args[0].fn == "mul" else n
     x = beneath(d.args[0], ("reshape",)) if d.fn == "sub" else None
     return x if x is not None and x.ndim > 1 and squares(x) is n else None

@@ -207,6 +207,17 @@ def test_rows_of_two_axes(fn: Callable[..., tuple[ir.Node, ...]], rows: tuple[in
         check(forms)
 
 
+def test_differences_from_the_means_of_other_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Row i minus the mean of column i: that is no variance."""
+    monkeypatch.setattr(EmulatorDriver, "arch", "sm_80")
+
+    def crossed(x: ir.Node, w: ir.Node) -> tuple[ir.Node, ...]:
+        y = ir.dot(x, w, ((1,), (0,)))
+        d = y - ir.reshape(ir.reduce("sum", y, (0,)) / 48, (48, 1))
+        return d, ir.reduce("sum", d * d, (0,))
+    check([Form(crossed, [normal(48, 32), normal(32, 48)], tol=2e-5)])
+
+
 def test_statistics_of_other_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums, and squared differences from their mean, where no tensor cores multiply."""
     monkeypatch.setattr(EmulatorDriver, "arch", "sm_86")

@@ -65,8 +65,8 @@ class FiltersInLanes(Correlation):
         """Sets the blocks in which pixels are summed: whole images, at most so many; or, where that is one, as many of
         its lines as stay in the cache. line: bytes of a line."""
         x, y = self.x, self.y
-        several = fixed(x.pixels) and fixed(y.pixels)            # images of any size may be large
-        self.block = self._images(images if several else 1)
+        of_one_size = fixed(x.pixels) and fixed(y.pixels)        # images of any size may be large
+        self.block = self._images(images if of_one_size else 1)
         lines = max(NEAR_LINES // line, -(-PIXELS // hint(x.pixels)))
         self.height = y.pixels if self.block > 1 else min(y.pixels, lines) if fixed(y.pixels) else lines
         self.cut = not same(self.height, y.pixels)

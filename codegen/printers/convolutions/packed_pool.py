@@ -28,7 +28,8 @@ STEP = {"max": "s0 = HYV_MAXN(s0, a);", "min": "s0 = HYV_MINN(s0, a);", "sum": "
 
 
 class Pool(Windows):
-    """Prints one kernel that reduces windows, or finds places in them. value: the reduction as float32."""
+    """Prints one kernel that reduces windows, or finds the position of their greatest or least element. value: the
+    float32 node that holds the result (of positions: their cast)."""
 
     def __init__(self, k: Kernel, reduce: Node, value: Node, name: str, target: Target):
         Anchored.__init__(self, k, value, name, target)
@@ -97,6 +98,8 @@ def print_pool(k: Kernel, name: str, target: Target) -> Printed:
         value, *more = [n for n in k.members if value in n.args] or [value]
         if more:
             raise Refused("places that are used several times")
+        if value.prim not in ("cast", "argreduce"):
+            raise Refused("places that are used in another way than as numbers")
     if value.dtype != F32:
         raise Refused("results of another type than float32")
     if any(u.idx != k.members[k.root][0].idx or u.inside

@@ -54,19 +54,34 @@ def boxes_of(p: Product, *slices: Swizzled) -> list[Boxes] | str:
 
 def _map_of(p: Product, x: Swizzled) -> TensorMap | str:
     place, name = p.operand(x.side).place, "rows" if x.side == "a" else "columns"
-    if place is None or x.guards:
-        return f"the {name} have zeros around them, which are no part of an array"
-    side, deep, matrix = (_step(place, axes) for axes in (p.group(x.side), p.m.depth, p.m.batch))
-    if side is None or deep is None or matrix is None:
+    if x.guards:
+        return f"the {name} are padded with zeros, which a tensor map of the array does not have"
+    side, deep, matrix = (None if place is None else _step(place, axes)
+                          for axes in (p.group(x.side), p.m.depth, p.m.batch))
+    if place is None or side is None or deep is None or matrix is None:
         return f"the {name} are no matrix with even distances"
     item, (extent, apart) = x.item, (x.extent, side) if x.by_depth else (p.depth, deep)
     sizes = [p.depth if x.by_depth else x.extent, extent, *([p.batch] if matrix else [])]
     strides = [n * item for n in (apart, *([matrix] if matrix else []))]
-    if (deep if x.by_depth else side) != 1 or max(sizes) >= 2**31 or not all(0 < n < 2**40 and n % 16 == 0
-                                                                             for n in strides):
-        return f"the {name} do not lie at multiples of 16 bytes"
+    refused = _refused(deep if x.by_depth else side, sizes, strides)
+    if refused:
+        return f"the {name} {refused}"
     box = (LINE, x.size if x.by_depth else x.deep, *([1] if matrix else []))
     return TensorMap(p.dot.dtype.name, tuple(sizes), tuple(strides), box, 128, place.const * item)
+
+
+def _refused(neighbours: int, sizes: list[int], strides: list[int]) -> str:
+    """Why a tensor map does not take an array of such sizes, empty where it does. neighbours: elements between
+    neighbours along its first axis; strides: bytes between those along the others."""
+    if 0 in (neighbours, *strides):
+        return "have an axis of one element"
+    if neighbours != 1:
+        return "have neighbours that are not beside each other in memory"
+    if max(sizes) >= 2**31:
+        return "have 2^31 elements or more along an axis"
+    if not all(0 < n < 2**40 and n % 16 == 0 for n in strides):
+        return "do not lie at multiples of 16 bytes, less than 2^40 apart"
+    return ""
 
 
 def _step(place: Ix, axes: list[Var]) -> int | None:

@@ -1,11 +1,12 @@
 """Reductions that a product's kernel carries (``Kernel.sides``): of each 16 rows of its result, or of what is computed
-from it. What they are of is kept while the result is finished, and is then put together: where tensor cores multiply by
-the lanes of a warp, otherwise from shared memory, by a thread for each column.
+from it. The values that are reduced are kept while the result is finished, and are then put together: where tensor
+cores multiply by the lanes of a warp, otherwise from shared memory, by a thread for each column.
 """
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hybrid.base.records import dataclass
 from hybrid.ir.access import Index, beneath
 from hybrid.ir.index import regroup
 from hybrid.ir.kernel import Kernel
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
     from .stages import Tile
 
 
-def of_squares(k: Kernel) -> bool:
+def has_squares(k: Kernel) -> bool:
     """Whether a kernel carries sums of its results, and of squared differences from their mean: both are of one
     value."""
     return any(sum_of_squares(n) is not None for n, _ in k.sides)
 
 
-def values(k: Kernel, e: CudaEmitter, at: Index, block: Block) -> list[str]:
+def reduced_values(k: Kernel, e: CudaEmitter, at: Index, block: Block) -> list[str]:
     """The values that the reductions reduce, at an index of the root; not in the shape of tiles."""
-    of = [k.root] if of_squares(k) else [beneath(n.args[0], ("reshape",)) for n, _ in k.sides]
+    of = [k.root] if has_squares(k) else [beneath(n.args[0], ("reshape",)) for n, _ in k.sides]
     return [e.value(x, regroup(x.shape, k.root.shape, at), block) for x in of]
 
 
@@ -39,23 +40,41 @@ def _stored(p: Product, row: str, column: str) -> list[str]:
 
 
 # ---- in registers
-def declared(k: Kernel, tile: Tile) -> list[str]:
-    """A thread's parts, each of two rows. Results of which there are squares stay where the sums of products were."""
-    return [] if of_squares(k) else [f"float side{i}[{tile.mi}][{tile.ni}][2] = {{}};" for i in range(len(k.sides))]
+def declare_parts(k: Kernel, tile: Tile) -> list[str]:
+    """Declare an array for each reduction: a thread's partial results, of two rows of a column each. With squares none
+    is needed: results overwrite the sums of products."""
+    return [] if has_squares(k) else [f"float side{i}[{tile.mi}][{tile.ni}][2] = {{}};" for i in range(len(k.sides))]
 
 
-def keep(k: Kernel, e: CudaEmitter, at: Index, block: Block, cell: str) -> None:
-    """Adds statements that keep what the reductions are of. cell: the element's place among a thread's sums."""
-    found = values(k, e, at, block)
-    if of_squares(k):
-        block.body.append(f"{cell} = {found[0]};")
+@dataclass(frozen=True)
+class Place:
+    """Where a thread has an element of two rows of its part of a tile (``x % 2``): ``piece`` is the index of 16 rows
+    and 8 columns, ``column`` the number of one of its two columns there."""
+    piece: str
+    column: str
+
+    @property
+    def sum(self) -> str:
+        """The element's sum of products."""
+        return f"acc{self.piece}[x % 2 * 2 + {self.column}]"
+
+    def part(self, number: int) -> str:
+        """The part, of both rows, of a reduction."""
+        return f"side{number}{self.piece}[{self.column}]"
+
+
+def keep_values(k: Kernel, e: CudaEmitter, at: Index, block: Block, place: Place) -> None:
+    """Adds statements that keep the values that are reduced, of the root's element at an index."""
+    found = reduced_values(k, e, at, block)
+    if has_squares(k):
+        block.body.append(f"{place.sum} = {found[0]};")
         return
     for i, ((n, _), value) in enumerate(zip(k.sides, found)):
-        to = cell.replace("acc", f"side{i}", 1).replace("x % 2 * 2 + ", "")
+        to = place.part(i)
         block.body.append(f"{to} = x % 2 ? {combine(e, n.attrs['op'], n.dtype, to, value)} : {value};")
 
 
-def merged(p: Product, tile: Tile, mixed: bool) -> list[str]:
+def merge_in_registers(p: Product, tile: Tile, mixed: bool) -> list[str]:
     """Lines that store the results of each 16 rows of a warp: lanes merge their parts by halves, until each has one of
     8 columns."""
     if not p.k.sides:
@@ -64,7 +83,7 @@ def merged(p: Product, tile: Tile, mixed: bool) -> list[str]:
           "y * 32 + lane / 8 * 8 + lane % 4 * 2 + lane / 4 % 2")
     return ["#pragma unroll", f"for (int i = 0; i < {tile.mi}; i++)", "  #pragma unroll",
             f"  for (int y = 0; y < {tile.ni // 4}; y++) {{",
-            *indented(indented([*(_squares_of_lanes() if of_squares(p.k) else _of_lanes(p.k)),
+            *indented(indented([*(_squares_of_lanes() if has_squares(p.k) else _of_lanes(p.k)),
                                 *_stored(p, f"(r0 + top) / {ROWS} + i", f"c0 + left + {at}")])), "  }"]
 
 
@@ -84,18 +103,18 @@ def _of_lanes(k: Kernel) -> list[str]:
 
 
 # ---- in shared memory
-def lines_of(k: Kernel) -> list[str]:
-    """Names of the arrays of 16 lines in which ``values`` are kept."""
-    return [f"side{i}" for i in range(1 if of_squares(k) else len(k.sides))]
+def shared_names(k: Kernel) -> list[str]:
+    """Names of the arrays of 16 lines in which ``reduced_values`` are kept."""
+    return [f"side{i}" for i in range(1 if has_squares(k) else len(k.sides))]
 
 
-def of_lines(p: Product, width: int) -> list[str]:
+def merge_in_shared_memory(p: Product, width: int) -> list[str]:
     """Lines that store the results of the 16 rows of a turn. width: columns of the block."""
     if not p.k.sides:
         return []
     total = "float part{0}[1] = {{side{1}[0][column]}};"
     loop = ["#pragma unroll", f"for (int line = 1; line < {ROWS}; line++)"]
-    if of_squares(p.k):
+    if has_squares(p.k):
         added = [total.format(0, 0), *loop, "  part0[0] += side0[line][column];", "float part1[1] = {};",
                  "#pragma unroll", f"for (int line = 0; line < {ROWS}; line++) {{",
                  f"  const float d = side0[line][column] - part0[0] * {1 / ROWS}f;", "  part1[0] += d * d;", "}"]

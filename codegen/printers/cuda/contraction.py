@@ -57,9 +57,10 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
     return print_warpgroup(p, division) if division is not None else print_mma(p)
 
 
-def takes_statistics(k: Kernel) -> bool:
-    """Whether the kernel of a contraction can carry reductions of each 16 rows of its result: a warp, or a block's
-    turn, must have all 16 rows of a column, and a block the sums over the whole depth."""
+def can_carry(k: Kernel) -> bool:
+    """Whether the kernel of a contraction can carry reductions of each 16 rows of its result: a warp (or, without
+    tensor cores, one pass through shared memory) must have all 16 rows of a column, and a block the sums over the whole
+    depth."""
     if k.dot is None or of_groups(k.dot):
         return False
     p = Product(k, "", columns_first(k))

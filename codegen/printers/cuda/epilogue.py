@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
-from .carried import declared, keep, merged
+from .carried import Place, declare_parts, keep_values, merge_in_registers
 from .pieces import CudaEmitter, emitter, neighbours
 from .product import Product
 from .stages import Tile
@@ -27,19 +27,18 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
     rounds = 1 if mixed else tile.ni
     whole = p.rows % tile.rows == 0, p.columns % tile.columns == 0
     inside = [t for t, w in zip((f"rr < {p.rows}", f"cc < {p.columns}"), whole) if not w]
-    return [*declared(p.k, tile), "#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
+    return [*declare_parts(p.k, tile), "#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
             f"  for (int x = 0; x < {2 * tile.mi}; x++)", "    #pragma unroll",
             f"    for (int z = 0; z < {together // width}; z++) {{",
             f"      const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
             "      HY_ASSUME(rr >= 0 && cc >= 0);", f"      if ({' && '.join(inside) or 'true'}) {{",
-            *("        " + s for s in lines), "      }", "    }", *merged(p, tile, mixed)]
+            *("        " + s for s in lines), "      }", "    }", *merge_in_registers(p, tile, mixed)]
 
 
-def _cell(width: int) -> str:
-    """A lane's sum among the accumulators."""
-    at = f"z * {width} + j"
-    at = f"({at})" if width > 1 else "z"
-    return f"acc[x / 2][y + {at} / 2][x % 2 * 2 + {at} % 2]"
+def _place(width: int) -> Place:
+    """Where a lane has a sum among the accumulators."""
+    at = f"(z * {width} + j)" if width > 1 else "z"
+    return Place(f"[x / 2][y + {at} / 2]", f"{at} % 2")
 
 
 def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list[str] | None:
@@ -53,11 +52,11 @@ def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list
 
     def one(block: Block) -> None:
         index = tuple(substitute(i, names) for i in p.m.dot_index)
-        block.body.append(f"float raw = {_cell(width)};")
+        block.body.append(f"float raw = {_place(width).sum};")
         if part is None:
             result(p, e, index, block)
             if p.k.sides:
-                keep(p.k, e, root_index(p.k, index), block, _cell(width))
+                keep_values(p.k, e, root_index(p.k, index), block, _place(width))
         else:
             _keep(p, e, index, block, part)
     lines = neighbours(e, lane, [*p.m.batch, *p.m.rows, *columns, first], one)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .carried import lines_of, of_lines
+from .carried import merge_in_shared_memory, shared_names
 from .grid import Grid
 from .pieces import THREADS, PrintedCuda, indented
 from .product import Product
 from .shares import Division, best_division
 from .tile import Fill
 
-SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 2), (1, 1))      # sums of a thread
+# rows and columns of a thread's sums
+SIDES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (4, 1), (1, 2), (1, 1))
 
 
 @dataclass(frozen=True)
@@ -24,17 +25,17 @@ class PlainTile:
 
     @property
     def rows(self) -> int:
-        """Of the tile."""
+        """Rows of the tile."""
         return 16 * self.down
 
     @property
     def columns(self) -> int:
-        """Of the tile."""
+        """Columns of the tile."""
         return 16 * self.across
 
     @property
     def sums(self) -> int:
-        """Of a thread."""
+        """Sums of a thread."""
         return self.down * self.across
 
     @property
@@ -44,12 +45,12 @@ class PlainTile:
 
     @property
     def work(self) -> float:
-        """For each step of the depth, as of ``tile_cost``."""
+        """A thread's work for each step of the depth, as of ``tile_cost``."""
         return self.sums + 1.5 * (self.down + self.across)
 
 
 def tiles_for(p: Product) -> list[PlainTile]:
-    """Those whose sums a thread has registers for."""
+    """The tiles whose sums fit a thread's registers."""
     most = 8 if p.sum_dtype.itemsize <= 4 else 4
     return [PlainTile(*t) for t in SIDES if max(t) <= most]
 
@@ -60,7 +61,7 @@ def grid_of(p: Product) -> PlainGrid:
 
 
 def print_tiles(p: Product) -> PrintedCuda:
-    """The next slice is on its way while one is summed."""
+    """CUDA of a product; the next slice is loaded while one is multiplied."""
     grid = grid_of(p)
     return grid.printed(grid.products(), False, grid.shared)
 
@@ -74,7 +75,7 @@ class PlainGrid(Grid):
     def __init__(self, p: Product, division: Division[PlainTile]):
         tile, pad = division.tile, 16 // max(4, p.sum_dtype.itemsize)   # lines begin at other banks
         shapes = {"As": (2, tile.deep, tile.rows + pad), "Bs": (2, tile.deep, tile.columns + pad),
-                  **dict.fromkeys(["S", *lines_of(p.k)], (16, tile.columns + pad))}
+                  **dict.fromkeys(["S", *shared_names(p.k)], (16, tile.columns + pad))}
         (_, *self.arrays), self.shared = p.arrays(**shapes)
         super().__init__(p, division, tile.deep)
 
@@ -113,7 +114,7 @@ class PlainGrid(Grid):
             line, row = f"ty % {16 // each} * {each} + i % {each}", "turn * 16 + line"
         put = [f"      {at} = {own};"
                for at, own in _vectors(tile.across, tile.columns, "tx", f"S[{line}]", "acc[i]", p.T)]
-        kept = [f"{name}[line][column]" for name in lines_of(p.k)]
+        kept = [f"{name}[line][column]" for name in shared_names(p.k)]
         return ["#pragma unroll 1", f"for (int turn = 0; turn < {tile.down}; turn++) {{", "  __syncthreads();",
                 "  #pragma unroll", f"  for (int i = 0; i < {tile.down}; i++)", f"    if ({mine}) {{", *put, "    }",
                 "  __syncthreads();", "  #pragma unroll 1",
@@ -121,7 +122,7 @@ class PlainGrid(Grid):
                 f"    int line = e / {tile.columns}, column = e % {tile.columns};",
                 f"    {p.kind} rr = r0 + ({row}), cc = c0 + column;",
                 *("    " + s for s in p.last("rr", "cc", "S[line][column]", part, kept)), "  }",
-                *indented(of_lines(p, tile.columns)), "}"]
+                *indented(merge_in_shared_memory(p, tile.columns)), "}"]
 
 
 def _place(count: int, size: int, thread: str, i: str) -> str:

@@ -15,7 +15,7 @@ from hybrid.ir.access import Guard, Index
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, text, unlinear, var
 from hybrid.ir.kernel import Kernel
 
-from .carried import values
+from .carried import reduced_values
 from .flat import print_flat
 from .pieces import PROCESSORS, RAW, THREADS, PrintedCuda, TensorMap, emitter, in_turn, index_type, launched, names_of
 from hybrid.codegen.dialect import CUDA
@@ -89,15 +89,16 @@ class Product:
         return Element(outer.lines, inner.lines if e.lane else [], value, e.packed > 0 and not e.loose)
 
     def finish(self, cell: str, kept: Sequence[str] = ()) -> list[str]:
-        """The epilogue of one element: the root from the sum, and its store. kept: where to keep what the reductions
-        that the kernel carries are of."""
+        """The epilogue of one element: the root from the sum, and its store. kept: where to keep the values of the
+        reductions that the kernel carries."""
         e = emitter(self.k, self.names)
         e.count = 3000
         e.given[self.dot] = lambda idx: cell
         at = root_index(self.k, self.m.dot_index)
         block = Block(None, frozenset([*self.m.batch, *self.m.rows, *self.m.columns]))
         e.put(self.names[self.k.root], self.k.root, at, block)
-        block.body += [f"{to} = {value};" for to, value in zip(kept, values(self.k, e, at, block) if kept else ())]
+        if kept:
+            block.body += [f"{to} = {value};" for to, value in zip(kept, reduced_values(self.k, e, at, block))]
         return block.lines
 
     def keep(self, cell: str, part: str) -> list[str]:

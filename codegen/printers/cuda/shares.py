@@ -32,19 +32,19 @@ class BlockTile(Protocol):
     """A block's part of a product's result."""
     @property
     def rows(self) -> int:
-        """Of the tile."""
+        """Rows of the tile."""
 
     @property
     def columns(self) -> int:
-        """Of the tile."""
+        """Columns of the tile."""
 
     @property
     def threads(self) -> int:
-        """Of the block."""
+        """Threads of the block."""
 
     @property
     def sums(self) -> int:
-        """Of a thread."""
+        """Sums of a thread."""
 
 
 T = TypeVar("T", bound=BlockTile)

@@ -34,7 +34,7 @@ class Tile:
 
     @property
     def sums(self) -> int:
-        """Of a thread."""
+        """Sums of a thread."""
         return 4 * self.mi * self.ni
 
     @property

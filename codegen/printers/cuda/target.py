@@ -12,7 +12,7 @@ from hybrid.ir import Node
 
 # whose tensor cores multiply float32 (as tf32) at least four times as fast as their other units: data centre GPUs
 FAST_TF32 = frozenset({80, 90, 100, 103})
-NO_MAPS = "launches give pointers alone"
+NO_MAPS = "this program passes pointers only (exported programs have no tensor maps)"
 
 
 @dataclass(frozen=True)

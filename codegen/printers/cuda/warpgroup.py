@@ -26,7 +26,7 @@ STAGES = 3                      # slices in shared memory
 SPECIALIZED_STAGES = 4          # where a producer warpgroup copies them
 PRODUCERS = 128                 # its threads
 BY_COPIES = "slices copied by a warpgroup of their own"
-FEW = 40                        # registers of each of them, where one thread copies
+PRODUCER_REGISTERS = 40         # of each of its threads, where one thread copies
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
@@ -137,11 +137,13 @@ def _through_maps(p: Product, grid: Grid, boxes: list[Boxes], stage: int) -> lis
 
 
 def _registers(grid: Grid) -> tuple[list[str], list[str]]:
-    """Statements of the producer and of the consumers that share a multiprocessor's registers anew: none where each
-    thread may have all that an instruction can name."""
+    """Statements of the producer and of the consumers that redistribute a multiprocessor's registers; none if every
+    thread may already have 255."""
     each = min(255, 65536 // grid.threads) // 8 * 8
-    more = (each * grid.threads - FEW * PRODUCERS) // grid.tile.threads // 8 * 8
-    return ([f"hy_fewer_registers<{FEW}>();"], [f"hy_more_registers<{more}>();"]) if more <= 248 else ([], [])
+    more = (each * grid.threads - PRODUCER_REGISTERS * PRODUCERS) // grid.tile.threads // 8 * 8
+    if more > 248:
+        return [], []
+    return [f"hy_fewer_registers<{PRODUCER_REGISTERS}>();"], [f"hy_more_registers<{more}>();"]
 
 
 _WAIT_FOR_SLOT = f"hy_mbarrier_wait(used + {SLOT} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);"

@@ -91,7 +91,7 @@ def library() -> Library | None:
 def no_maps() -> str:
     """Why launches take no tensor maps; empty where they do."""
     if library() is None:
-        return "without a C compiler, launches give pointers alone"
+        return "without a C compiler hybrid cannot pass tensor maps"
     return "" if driver_api.addresses(tensor_maps.ENCODE) else f"the GPU's driver has no {tensor_maps.ENCODE} (CUDA 12)"
 
 
