@@ -173,7 +173,7 @@ class Rules:
             return ""
         if not uses[0].inside:
             beside = self.prints is not None and k.dot.prim == "conv" and n.attrs["axes"][-1] != n.ndim - 1
-            return "vectors of a packed convolution hold channels, which are no neighbours here" if beside else ""
+            return "vectors of a packed convolution hold channels, which are apart in memory here" if beside else ""
         if self._attends(n.args[0]):
             return "the form in which the next contraction reads what attention gives"
         if _beside(n, k) and _scattered(n, uses[0]):

@@ -23,7 +23,7 @@ def why_stored(n: Node, uses: Sequence[Use]) -> str:
     if is_interleaved(n) and any(u.kernel.kind not in ("elementwise", "concat") for u in uses):
         return "gradient of a strided convolution: stored once, since computing it at each read costs more"
     if n.prim != "reshape" and any(u.kernel.dot is None and n in map(_any_image, u.kernel.members) for u in uses):
-        return "windows over images of any height and width read memory"
+        return "windows over images of any height and width are read from memory only"
     return ""
 
 

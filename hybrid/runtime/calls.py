@@ -24,15 +24,18 @@ class Calls:
         self.compilers = 0             # processes that compile now
         self._cores_left_free = 0      # that the calls which run now leave to these
         self.listeners: list[Callable[[int], None]] = []         # functions called with ``compilers`` when it changes
+        self.forks = 0                 # processes between the first one and this one
 
     @contextlib.contextmanager
     def running_call(self) -> Iterator[None]:
         """While it lasts, a call runs that may get a program, so compilers do not count this time as idle."""
         self._changed(running=1)
+        forks = self.forks
         try:
             yield
         finally:
-            self._changed(running=-1)
+            if forks == self.forks:                          # else it began before a fork, and is not counted here
+                self._changed(running=-1)
             self.ended = time.monotonic()
 
     @contextlib.contextmanager
@@ -55,10 +58,12 @@ class Calls:
     def compiling(self) -> Iterator[None]:
         """Scope in which a process compiles."""
         self._changed(compilers=1)
+        forks = self.forks
         try:
             yield
         finally:
-            self._changed(compilers=-1)
+            if forks == self.forks:
+                self._changed(compilers=-1)
 
     def follow(self, tell: Callable[[int], None]) -> None:
         """Have a function called with the number of processes that compile, now and when it changes."""
@@ -81,6 +86,7 @@ class Calls:
         """In a forked process: no other thread calls anything, and no process compiles for it."""
         with _lock:
             self.running = self.compilers = self._cores_left_free = 0
+            self.forks += 1
             blas.leave(0)
             for tell in self.listeners:
                 tell(0)
