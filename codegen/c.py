@@ -105,7 +105,7 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
 def _of_images_of_any_size(n: Node) -> bool:
     """Whether a value is made of windows of several elements that slide along several axes, some of symbolic size.
-    Those of channels-last images are read as fast as for a size."""
+    Axes (1, 2) are those of a channels-last image, whose windows are read as fast as in a program for one size."""
     axes = n.attrs["axes"] if n.prim == "window" else ()
     return len(axes) > 1 and axes != (1, 2) and max(n.attrs["size"]) > 1 and not all(fixed(n.shape[a]) for a in axes)
 
@@ -121,7 +121,7 @@ _convolution, _support = later("schedule.convolution.print_convolution"), later(
 WINDOWS: list[Form[Printed]] = [
     ("windows of channels-last images", later("printers.convolutions.packed_pool.print_pool")),
     ("windows in vectors along a row", later("printers.convolutions.pool.print_pool"))]
-# those that are about as fast over images of any height and width
+# forms that are about as fast over images of any height and width as in a program for one size
 ANY_IMAGE: list[Form[Printed]] = [WINDOWS[0], ("", later("schedule.convolution.print_over_any_image"))]
 VECTORS: list[Form[Printed]] = [("interleaved pairs", later("printers.rows.interleave.print_pairs")),
                                 ("square tiles in registers", later("printers.rows.strided_access.print_across")),

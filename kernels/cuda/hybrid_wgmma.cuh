@@ -72,7 +72,7 @@ template <int GROUPS> HY_FN void hy_wgmma_wait() {
     ",%112,%113,%114,%115,%116,%117,%118,%119,%120,%121,%122,%123,%124,%125,%126,%127"
 #define HY_TYPE_BFLOAT "bf16.bf16"
 #define HY_TYPE_HALF "f16.f16"
-// count: numbers of D in a thread; a, b, ...: numbers of the operands behind them.
+// count: numbers of D in a thread. a_, b_, of_a, of_b: operand numbers (%n) of the descriptors and transposition flags.
 #define HY_WGMMA(kind, name, n, count, a_, b_, of_a, of_b)                                                       \
     template <int HOW = 0> HY_FN void hy_wgmma_##name##_n##n(float *d, hy_matrix a, hy_matrix b) {               \
         asm volatile("{ .reg .pred p; setp.ne.b32 p, 1, 0; wgmma.mma_async.sync.aligned.m64n" #n "k16.f32."      \

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import hybrid as mx
-from hybrid import autograd, nd
-from hybrid.runtime import toolchain
+from hybrid import autograd, ir, nd
+from hybrid.ir.evaluate import run
+from hybrid.runtime import cpu, toolchain
 
 from ..cpu_kernels import vectors_of
 
@@ -236,3 +237,17 @@ def test_softmax_of_large_products(product: str, columns: int) -> None:
     f = mx.hybridize({"by a number": lambda x: nd.softmax(x * 3000.3), "of itself": lambda x: nd.softmax(x * x * 900.7),
                       "by a row": lambda x: nd.softmax(nd.broadcast_mul(x, row))}[product])
     np.testing.assert_allclose(f(some(9, columns)).sum(axis=1).asnumpy(), 1, rtol=2e-6)
+
+
+@pytest.mark.parametrize("used", ["as numbers", "in a table"])
+def test_positions_in_windows_of_channels_last_images(used: str) -> None:
+    """Vectors give the positions as float32, not what is found at them."""
+    x, table = ir.input(0, (2, 8, 8, 16), np.float32), ir.input(1, (4,), np.float32)
+    windows = ir.window(x, (1, 2), (2, 2), (2, 2), (1, 1))
+    at = ir.argreduce("argmax", ir.reshape(windows, (*windows.shape[:4], 4)), 4)
+    found = ir.cast(at, np.float32) if used == "as numbers" else ir.gather(table, at)
+    program = ir.Program((x, table), (found,))
+    given = [np.random.default_rng(0).standard_normal(n.shape).astype(np.float32) for n in (x, table)]
+    exe = cpu.compiled(program)
+    np.testing.assert_array_equal(exe(given)[0], run(program, given, np)[0][0])
+    assert (used == "as numbers") == (exe.report.kernels[0].form == "windows of channels-last images")

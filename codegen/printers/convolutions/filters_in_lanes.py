@@ -69,7 +69,7 @@ class FiltersInLanes(Correlation):
         self.block = self._images(images if of_one_size else 1)
         lines = max(NEAR_LINES // line, -(-PIXELS // hint(x.pixels)))
         self.height = y.pixels if self.block > 1 else min(y.pixels, lines) if fixed(y.pixels) else lines
-        self.cut = not same(self.height, y.pixels)
+        self.cut = not same(self.height, y.pixels)               # also where it may be more: tiles then test bounds
         self.pixels, self.strips = x.pixels, -(-y.pixels // self.height)
 
     # ---- text

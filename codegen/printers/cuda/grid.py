@@ -28,7 +28,7 @@ class Grid:
     """
     in_registers: bool
     last_adds: bool
-    wait: list[str] = ["hy_wait<0>();"]                        # statements behind the last products
+    wait: list[str] = ["hy_wait<0>();"]                        # statements that follow the last products
 
     def __init__(self, p: Product, division: Division[Any], deep: int, producers: int = 0):
         tile = division.tile
@@ -159,7 +159,7 @@ class Grid:
                 f"  ((volatile unsigned *)tickets)[1 + {share}] = 1;", "}"]
 
     def _wait_and_add(self, share: str) -> list[str]:
-        """Adds the sums of the shares behind a block's own, which has the tile's first k-iterations."""
+        """Adds the sums of the shares that follow a block's own, which has the tile's first k-iterations."""
         s = self.shares
         assert s is not None
         return [f"for (unsigned other = {share} + 1, done = to; done < (tile + 1) * {s.iterations}u; "

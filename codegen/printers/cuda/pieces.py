@@ -68,16 +68,14 @@ class At:
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A box of an array that one thread copies to shared memory, as the driver is told of it: dtype; elements along
-    each axis of the array, the one along memory first, and of the box; bytes between neighbours along the axes
-    behind the first; bytes of the span in which 16-byte pieces are swizzled, 0: none; bytes from the array's begin
-    on."""
+    """An array as the driver is told of it, and the box of it that one thread copies to shared memory. The axis along
+    which neighbours lie beside each other is the first."""
     dtype: str
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
-    box: tuple[int, ...]
-    swizzle: int = 0
-    offset: int = 0
+    sizes: tuple[int, ...]                     # elements along each axis of the array
+    strides: tuple[int, ...]                   # bytes between neighbours along each axis but the first
+    box: tuple[int, ...]                       # elements along each axis of the box
+    swizzle: int = 0                           # bytes of the span in which 16-byte pieces are swizzled, 0: none
+    offset: int = 0                            # bytes from the array's begin to its first element
 
 
 @dataclass

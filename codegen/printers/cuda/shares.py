@@ -84,10 +84,10 @@ class Division(Generic[T]):
     why: str = ""
 
 
-def best_division(p: Product, of: Iterable[T], deep: Callable[[T], int], work: Callable[[T], float]) -> Division[T]:
-    """The division that finishes first. of: the tiles that there are; deep: elements of a k-iteration; work: of a tile,
+def best_division(p: Product, tiles: Iterable[T], deep: Callable[[T], int], work: Callable[[T], float]) -> Division[T]:
+    """The division that finishes first. tiles: those to choose from; deep: elements of a k-iteration; work: of a tile,
     as of ``tile_cost``."""
-    tiles, processors = list(of), current().processors
+    tiles, processors = list(tiles), current().processors
     # chosen for PROCESSORS, as parts of the depth are (``share_depth``), without regard to the GPU; choosing it
     # for ``processors`` takes 1.3 % longer, by the model, for ResNet-18 of batch 32 in float32 on an A100
     tile = min(tiles, key=lambda t: tile_cost(p, t.rows, t.columns, work(t)))

@@ -27,6 +27,8 @@ SPECIALIZED_STAGES = 4          # where a producer warpgroup copies them
 PRODUCERS = 128                 # its threads
 BY_COPIES = "slices copied by a warpgroup of their own"
 PRODUCER_REGISTERS = 40         # of each of its threads, where one thread copies
+SLOT = f"round % {SPECIALIZED_STAGES}"                    # where a producer's slice lies
+_WAIT_FOR_SLOT = f"hy_mbarrier_wait(used + {SLOT} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);"
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
@@ -108,9 +110,6 @@ def _halves(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[st
             *bring(a, b, "later", "next", False), "  hy_wgmma_wait<0>();", "}"]
 
 
-SLOT = f"round % {SPECIALIZED_STAGES}"
-
-
 def _specialized(p: Product, grid: Grid, a: Slices, b: Slices, stage: int) -> list[str]:
     """The block's last warpgroup is the producer, which copies slices; the consumers multiply them."""
     copies = [f"const int to = {SLOT} * {stage};", f"const {p.kind} next = low + round * {a.deep};",
@@ -146,23 +145,20 @@ def _registers(grid: Grid) -> tuple[list[str], list[str]]:
     return [f"hy_fewer_registers<{PRODUCER_REGISTERS}>();"], [f"hy_more_registers<{more}>();"]
 
 
-_WAIT_FOR_SLOT = f"hy_mbarrier_wait(used + {SLOT} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);"
-
-
-def _barriers(grid: Grid, stage: int, arrivals: int, behind: Sequence[str] = ()) -> list[str]:
+def _barriers(grid: Grid, stage: int, arrivals: int, after: Sequence[str] = ()) -> list[str]:
     """Of each slice one mbarrier tells that it is there, another one that all have used it: while one consumer waits,
-    the other one's products are under way. arrivals: for a slice to be there; behind: statements of the thread that
+    the other one's products are under way. arrivals: for a slice to be there; after: more statements of the thread that
     initialises them."""
     warps, count = grid.tile.threads // 32, SPECIALIZED_STAGES
     return ["const hy_shared base = hy_shared_of(tile_memory);",
             f"const hy_shared full = base + {count * stage}, used = full + {8 * count};",
             "if (threadIdx.x == 0) {", "  #pragma unroll", f"  for (int s = 0; s < {count}; s++) {{",
             f"    hy_mbarrier_init(full + s * 8, {arrivals});", f"    hy_mbarrier_init(used + s * 8, {warps});",
-            "  }", *behind, "}", "__syncthreads();"]
+            "  }", *after, "}", "__syncthreads();"]
 
 
 def _rounds(grid: Grid, wait: str, body: Sequence[str]) -> list[str]:
-    """A loop over a block's k-iterations, each behind a wait."""
+    """A loop over a block's k-iterations, each of which begins with a wait."""
     return ["#pragma unroll 1", f"for (int round = 0; round < {grid.trip}; round++) {{", *indented([wait, *body]), "}"]
 
 

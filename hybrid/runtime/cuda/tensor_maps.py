@@ -20,6 +20,7 @@ typedef struct {
 
 
 def fields(m: TensorMap, argument: int = 0, launch: int = 0) -> dict[str, Any]:
-    """The fields of a ``Map``. argument: its number among all of a plan; launch: the number of the kernel."""
+    """The fields of a ``Map``. argument: its index among the arguments of all launches of a plan; launch: the
+    number of the kernel."""
     return {"argument": argument, "launch": launch, "type": TYPES[m.dtype], "swizzle": SWIZZLES[m.swizzle],
             "rank": len(m.sizes), "offset": m.offset, "size": m.sizes, "stride": m.strides, "box": m.box}
