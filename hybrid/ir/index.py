@@ -242,13 +242,17 @@ def _unlinear(x: Ix, shape: tuple[int, ...]) -> tuple[Ix, ...]:
     return tuple(out[::-1])
 
 
+def _is_variable(i: Ix) -> bool:
+    return not i.const and len(i.terms) == 1 and type(i.terms[0][0]) is Var and i.terms[0][1] == 1
+
+
 def regroup(old: Sequence[int], new: Sequence[int], idx: Sequence[Ix]) -> tuple[Ix, ...]:
     """Index into shape ``old`` of what stands at ``idx`` in shape ``new`` (a reshape), by the smallest groups of
-    axes. An index into an axis of one element must be 0 wherever the element exists, so 0 stands for it (it may be
-    another expression under a padding's guard)."""
+    axes. An index into an axis of one element must be 0 wherever the element exists, so 0 stands for it where it is
+    computed (under a padding's guard it may be another number); a loop's variable stays, for its place in the loops."""
     if 0 in old:
         return tuple(ZERO for _ in old)
-    idx = [ZERO if same(d, 1) else i for d, i in zip(new, idx)]
+    idx = [ZERO if same(d, 1) and not _is_variable(i) else i for d, i in zip(new, idx)]
     out: list[Ix] = []
     i = j = 0
     while i < len(old) or j < len(new):
