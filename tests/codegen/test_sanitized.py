@@ -141,8 +141,8 @@ ELSEWHERE = {"dialect": "spellings", "rowcall": "test_networks", "sort.print_cud
              "merged_launches": "CUDA", "lazy_import": "called by imports", "emit.source": "nd.pick: op_cases_index",
              **dict.fromkeys(("packed_words", "packed_winograd_words"), "needs a processor that multiplies by words"),
              "packed_tiles": "test_tiles",
-             **dict.fromkeys(("size_parameters.alone", "tiles.most_rows"),
-                             "programs for any size: test_any_size_products, test_export_sizes")}
+             **dict.fromkeys(("size_parameters.alone", "tiles.most_rows", "convolution.print_over_any_image"),
+                             "programs for any size: test_any_size_products, test_any_size_images, test_export_sizes")}
 
 
 def forget() -> None:
