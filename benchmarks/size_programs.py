@@ -5,8 +5,8 @@ does.
 """
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import tempfile
 import time
 from typing import Any, Callable
@@ -211,8 +211,11 @@ def _of_function(name: str, recorded: bool) -> "tuple[int, list[str], bool, floa
     return len(compiled.programs), compiled._engine._any_size.why, agree, time.perf_counter() - begin
 
 
-def main(words: list[str]) -> None:
+def main() -> None:
     """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("words", nargs="*", help="only the rows whose name has one of these in it")
+    words = parser.parse_args().words
     cases = [(_of_network, name, way) for name in NETWORKS for way in (False, True)]
     cases += [(_of_function, name, way) for name, (*_, grad) in FUNCTIONS.items() for way in (False, True)[:1 + grad]]
     print("| case | programs | numbers | time | why each size has a program |\n|---|---|---|---|---|", flush=True)
@@ -229,4 +232,4 @@ def main(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -114,7 +114,7 @@ def test_an_interrupt_ends_the_compilers(monkeypatch: pytest.MonkeyPatch) -> Non
     for process in started:                                  # none is left
         with pytest.raises(ChildProcessError):
             os.waitpid(process, os.WNOHANG)
-    assert not before or len(os.listdir("/proc/self/fd")) == before
+    assert not before or len(os.listdir("/proc/self/fd")) <= before       # what earlier tests left may be closed
 
 
 @pytest.mark.parametrize("without_memory", [False, True], ids=["memory", "disk"])
