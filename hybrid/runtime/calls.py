@@ -29,13 +29,10 @@ class Calls:
     @contextlib.contextmanager
     def running_call(self) -> Iterator[None]:
         """While it lasts, a call runs that may get a program, so compilers do not count this time as idle."""
-        self._changed(running=1)
-        forks = self.forks
         try:
-            yield
+            with self._counted(running=1):
+                yield
         finally:
-            if forks == self.forks:                          # else it began before a fork, and is not counted here
-                self._changed(running=-1)
             self.ended = time.monotonic()
 
     @contextlib.contextmanager
@@ -54,16 +51,21 @@ class Calls:
                 job.running -= 1
                 job.seconds += time.monotonic() - begin
 
-    @contextlib.contextmanager
-    def compiling(self) -> Iterator[None]:
+    def compiling(self) -> contextlib.AbstractContextManager[None]:
         """Scope in which a process compiles."""
-        self._changed(compilers=1)
+        return self._counted(compilers=1)
+
+    @contextlib.contextmanager
+    def _counted(self, running: int = 0, compilers: int = 0) -> Iterator[None]:
+        """Scope in which so many more calls and processes are counted. A process that is forked within it counts from
+        0, so the end of the scope there takes nothing away."""
+        self._changed(running, compilers)
         forks = self.forks
         try:
             yield
         finally:
             if forks == self.forks:
-                self._changed(compilers=-1)
+                self._changed(-running, -compilers)
 
     def follow(self, tell: Callable[[int], None]) -> None:
         """Have a function called with the number of processes that compile, now and when it changes."""
