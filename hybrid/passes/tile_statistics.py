@@ -34,8 +34,9 @@ def over_tiles(fused: Fused, takes: Takes) -> Program:
     """The program, in which the reductions that products' kernels can carry are reductions of tiles' results. takes:
     whether a kernel's printer can do so."""
     wanted: set[Node] = set()
+    reductions, stored = [n for n in fused.program.order() if _of_columns(n)], _stored(fused)
     for number, k in enumerate(fused.kernels):
-        found = _carried(fused, number) if _large(k) else []
+        found = _carried(fused, number, reductions, stored) if _large(k) else []
         if found and takes(k):
             wanted |= set(found)
     if not wanted:
@@ -53,11 +54,15 @@ def _large(k: Kernel) -> bool:
             and k.root.size // k.root.shape[-1] % ROWS == 0)
 
 
-def _carried(fused: Fused, number: int) -> list[Node]:
-    """The reductions that a kernel can carry: statistics of its result, or a few of what is computed from it."""
-    k, stored = fused.kernels[number], {n: i for i, k in enumerate(fused.kernels) for n in k.stores}
-    alike = [n for n in fused.program.order() if _of_columns(n) and n.args[0].size == k.root.size
-             and n.args[0].shape[-1] == k.root.shape[-1]]
+def _stored(fused: Fused) -> dict[Node, int]:
+    """The numbers of the kernels that store values."""
+    return {n: i for i, k in enumerate(fused.kernels) for n in k.stores}
+
+
+def _carried(fused: Fused, number: int, reductions: list[Node], stored: dict[Node, int]) -> list[Node]:
+    """Those reductions that a kernel can carry: statistics of its result, or a few of what is computed from it."""
+    k = fused.kernels[number]
+    alike = [n for n in reductions if n.args[0].size == k.root.size and n.args[0].shape[-1] == k.root.shape[-1]]
     for n in alike:
         total = _total(n)
         if total is not None and beneath(total.args[0], ("cast", "reshape")) is k.root:
@@ -185,7 +190,7 @@ def _together(found: list[Kernel]) -> list[Kernel]:
 
 def _of_its_tiles(fused: Fused, k: Kernel) -> Iterator[Kernel]:
     """The kernels that reduce tiles of a kernel's result, or of what is computed from it, in order."""
-    number, stored = fused.kernels.index(k), {n: i for i, k in enumerate(fused.kernels) for n in k.stores}
+    number, stored = fused.kernels.index(k), _stored(fused)
     shape = k.root.size // k.root.shape[-1] // ROWS, ROWS, k.root.shape[-1]
     for s in fused.kernels[number + 1:]:
         n = s.root
