@@ -66,9 +66,8 @@ class Rules:
         for i, n in enumerate(program.order()):
             anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
             self.late[n] = i if anchor else max((self.late[a] for a in n.args), default=-1)
-            self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args),
-                                  10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
+            self.subtree[n] = self._cost_with_arguments(n)
             self.row_value[n] = self._is_row_value(n)
         if attention is not None:
             self._find_attention(attention, over)
@@ -90,6 +89,13 @@ class Rules:
                 self.attentions[n] = found
             elif n not in readers:
                 self.refusals.append((describe(n), "no attention kernel: something else reads its weights"))
+
+    def _cost_with_arguments(self, n: Node) -> int:
+        """The cost of an element with all that it is computed from where it is needed. What a contraction gives to
+        others than its epilogue lies in memory, and costs nothing here."""
+        if n.prim not in ELEMENTWISE | MOVEMENT:
+            return cost(n)
+        return min(cost(n) + sum(self.subtree[a] for a in n.args if self.carries[a] in (None, self.carries[n])), 10**6)
 
     def _carried(self, n: Node) -> Node | None:
         """The contraction whose epilogue this node could be: all else that n needs is known before it starts."""
