@@ -34,7 +34,7 @@ FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-mat
          "-fvisibility=hidden")
 MANY = 64                        # kernels from which on compiling them well takes longer than running them
 ffi = cffi.FFI()
-ffi.cdef(tensor_maps.DECLARATION + """
+ffi.cdef("""
 struct EmuOptions { int order; unsigned seed; int sums, resident; };
 struct EmuLaunch {
     int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes; int cooperative, first_arg, args;
@@ -174,7 +174,7 @@ class EmulatorPlan(Plan):
         self._table_size = 1 + max((a for launch in launches for a in launch.args), default=-1)
         self._index = ffi.new("int[]", [a for launch in launches for a in launch.args] or [0])
         self._native = ffi.new("struct EmuLaunch[]", max(1, len(launches)))
-        self._maps: list[tuple[int, Any, Any]] = []            # an array's position, its map as C has it, memory
+        self._maps: list[tuple[int, Any, Any]] = []            # an array's position, its map's fields, memory
         first = 0
         for native, launch in zip(self._native, launches):
             kernel = module.kernels.index(launch.kernel)
@@ -187,7 +187,7 @@ class EmulatorPlan(Plan):
             for i, m in launch.maps:
                 memory = ffi.new("char[]", tensor_maps.BYTES + 64)
                 self._index[first + i] = self._table_size + len(self._maps)
-                self._maps.append((launch.args[i], ffi.new("Map *", tensor_maps.fields(m)), memory))
+                self._maps.append((launch.args[i], tensor_maps.fields(m), memory))
             first += len(launch.args)
 
     def _map(self, pointers: Sequence[int]) -> list[int]:
@@ -195,9 +195,9 @@ class EmulatorPlan(Plan):
         made = []
         for position, m, memory in self._maps:
             at = -(-int(ffi.cast("uintptr_t", memory)) // 64) * 64
-            if self._module.library.emu_make_map(ffi.cast("void *", at), m.type, m.rank,
-                                                 ffi.cast("void *", pointers[position] + m.offset), m.size, m.stride,
-                                                 m.box, m.swizzle):
+            if self._module.library.emu_make_map(ffi.cast("void *", at), m["type"], m["rank"],
+                                                 ffi.cast("void *", pointers[position] + m["offset"]), m["size"],
+                                                 m["stride"], m["box"], m["swizzle"]):
                 raise EmulatorError(f"a tensor map that the driver does not make. Source: {self._module.source_path}")
             made.append(at)
         return made
