@@ -35,7 +35,7 @@ from .interface import Launch
 from .texts import share_kernels
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention,
-                  over_scores=printer.takes_over_scores, statistics=printer.can_carry)
+                  over_scores=printer.takes_over_scores, statistics=printer.why_not_carried)
 
 
 def planned_for(program: Program, ctx: Context, frozen: frozenset[int] = frozenset()) -> Planned:
