@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from . import rehearse  # the compiler's place is the emulator's, before anything is compiled
 
@@ -22,6 +23,8 @@ from hybrid import autograd, gluon, ir, nd, runtime  # noqa: E402
 from hybrid.gluon import nn  # noqa: E402
 from hybrid.runtime import launcher  # noqa: E402
 from hybrid.runtime.cuda import cupy_driver  # noqa: E402
+
+from ...cuda import cuda_tools  # noqa: E402
 
 GPU, CPU = mx.gpu(0), mx.cpu()
 ORDERS = {"at once": 0, "the least": 1, "others first": 2, "in turn": 3}     # streams.c
@@ -191,7 +194,25 @@ def waits() -> None:
     assert not (right and rehearse.late() == ORDERS["the least"]), "nothing is wrong without the wait"
 
 
-CHECKS = (calls, streams_in_turn, memory, training, captured, waits, several)
+def boxes() -> None:
+    """Slices through tensor maps of arrays that lie elsewhere at each call, in a graph and on a stream of one's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        cuda_tools.slices_through_maps(patch)
+        exe: Any = runtime.compile(cuda_tools.two_products(), GPU)
+    assert "hy_copy_box" in exe.report.source.partition("__global__")[2]
+    stream, held = cupy.cuda.Stream(non_blocking=True), []
+    kept = [[cupy.array(a) for a in cuda_tools.factors(seed)] for seed in range(3)]
+    cupy.cuda.Stream.null.synchronize()
+    for turn in range(9):
+        with stream if turn % 3 == 2 else cupy.cuda.Stream.null:
+            held.append((turn % 3, exe(kept[turn % 3])[0]))
+        stream.synchronize()
+    cupy.cuda.Stream.null.synchronize()
+    for seed, y in held:
+        np.testing.assert_array_equal(y.get(), cuda_tools.product_of(*cuda_tools.factors(seed)))
+
+
+CHECKS = (calls, streams_in_turn, memory, training, captured, waits, boxes, several)
 
 
 def main() -> None:
