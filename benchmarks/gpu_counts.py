@@ -254,6 +254,7 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, bfloat16, transposed": lambda: inference(nets.Product(True), *[square] * 2, dtype="bfloat16")(),
         "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
         "Adam step of LeNet": step(nets.TRAINING[2].make, nets.TRAINING[2].shape),
+        "Adam step over 32,000 classes": step(lambda: nn.Dense(32000), (512, 512)),
         "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
         "attention and its gradients, 64 heads, length 1024": gradient(64, 1024),
         "attention and its gradients, 64 heads, length 1024, bfloat16": gradient(64, 1024, "bfloat16"),
@@ -311,8 +312,7 @@ def in_launches(recorded: Recorded, times: Sequence[Time], gpu: Gpu) -> tuple[fl
 
 class Counted(NamedTuple):
     """A program on a GPU. ``per_product``: instructions for each FFMA or HMMA of the main loop of the longest kernel
-    that multiplies.
-    ``barriers``: of the grid, within launches."""
+    that multiplies; ``barriers``: of the grid, within launches."""
     program: str
     gpu: str
     launches: int

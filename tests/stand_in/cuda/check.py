@@ -20,6 +20,7 @@ import cupy  # noqa: E402  the wheel
 
 import hybrid as mx  # noqa: E402
 from hybrid import autograd, gluon, ir, nd, runtime  # noqa: E402
+from hybrid.base.errors import DeviceError, OutOfMemoryError  # noqa: E402
 from hybrid.gluon import nn  # noqa: E402
 from hybrid.runtime import launcher  # noqa: E402
 from hybrid.runtime.cuda import cupy_driver  # noqa: E402
@@ -212,7 +213,28 @@ def boxes() -> None:
         np.testing.assert_array_equal(y.get(), cuda_tools.product_of(*cuda_tools.factors(seed)))
 
 
-CHECKS = (calls, streams_in_turn, memory, training, captured, waits, boxes, several)
+def errors() -> None:
+    """What CuPy raises for want of memory, a kernel that failed and a captured stream says what to do."""
+    f, x = mx.hybridize(lambda a: nd.tanh(a) * 2), nd.array(np.ones((3, 40), np.float32), ctx=GPU)
+    f(x).wait_to_read()
+    for look in (lambda y: y.asnumpy(), lambda y: y.wait_to_read(), lambda y: nd.waitall()):
+        with rehearse.failing("k0"), pytest.raises(DeviceError, match=r"check.py:\d+: gpu\(0\) failed: .*CUDA_SYNC=1"):
+            look(f(x))
+    with rehearse.with_memory(1000):
+        for more in (lambda: nd.array(np.ones((999, 99))), lambda: nd.zeros((999, 99)), lambda: nd.concat(*[x] * 99),
+                     lambda: nd.ones((999, 99), ctx=CPU).as_in_context(GPU)):
+            with GPU, pytest.raises(OutOfMemoryError, match=r"check.py:\d+: gpu\(0\) is out .* MB are free. Take a sm"):
+                more()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        for copied in (x.asnumpy, lambda: nd.array(np.ones(3), ctx=GPU)):
+            with pytest.raises(DeviceError, match=r"check.py:\d+: gpu\(0\): .* before begin_capture\(\)"):
+                copied()
+        stream.end_capture()
+    close(f(x), np.full((3, 40), 2 * np.tanh(1)))
+
+
+CHECKS = (calls, streams_in_turn, memory, training, captured, waits, boxes, errors, several)
 
 
 def main() -> None:
