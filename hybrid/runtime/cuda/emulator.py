@@ -207,26 +207,28 @@ class EmulatorPlan(Plan):
         if len(pointers) < self._table_size:
             raise ValueError(f"the launches use {self._table_size} pointers, {len(pointers)} were given")
         options = ffi.new("struct EmuOptions *", _options(self._order, self._seed))
-        watcher = self._module.watcher
         with self._module.lock:                            # a module has one set of threads
-            entries = [*pointers[:self._table_size], *self._map(pointers)] if self._maps else pointers
+            entries = [*pointers[:self._table_size], *self._map(pointers)]
             table = ffi.new("void *[]", [ffi.cast("void *", p) for p in entries] or [ffi.NULL])
-            if watcher is not None:
-                return self._run_watched(watcher, pointers, table, options)
+            self._run_all(pointers, table, options)
+
+    def _run_all(self, pointers: Sequence[int], table: Any, options: Any) -> None:
+        """Run the launches on a table of what they are given. Watched, they run one by one, so that what is found has a
+        kernel's name, and one module at a time: there is one watcher."""
+        watcher = self._module.watcher
+        if watcher is None:
             failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)
             if failed:
                 raise self._error(failed - 1)
-
-    def _error(self, launch: int, reason: str = "") -> EmulatorError:
-        reason = reason or ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
-        return EmulatorError(f"kernel {self._launches[launch].kernel}: {reason} Source: {self._module.source_path}")
-
-    def _run_watched(self, watcher: Any, pointers: Sequence[int], table: Any, options: Any) -> None:
-        """Launch by launch, so that what is found has a kernel's name. One module at a time: there is one watcher."""
+            return
         with watch.one:
             for i, launch in enumerate(self._launches):
                 watch.begin(watcher, [pointers[a] for a in launch.args], i == 0)
                 self._watch_one(watcher, i, table, options)
+
+    def _error(self, launch: int, reason: str = "") -> EmulatorError:
+        reason = reason or ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
+        return EmulatorError(f"kernel {self._launches[launch].kernel}: {reason} Source: {self._module.source_path}")
 
     def _watch_one(self, watcher: Any, i: int, table: Any, options: Any) -> None:
         """Run a launch whose arrays are announced. EmulatorError says what it did wrong."""

@@ -12,6 +12,7 @@ import cffi
 from hybrid import kernels
 from hybrid.base import config
 from hybrid.base.errors import CompileError, DeviceError
+from hybrid.base.gpu_scope import EARLIER
 
 from .. import plans, shared_objects, toolchain
 from . import driver_api, tensor_maps
@@ -130,5 +131,4 @@ def failure(name: str, kernel: str, waited: bool, source: str = "") -> DeviceErr
     if kernel and waited:
         return DeviceError(f"kernel {kernel} failed on the GPU: {name}.{where}")
     doing = f"launching kernel {kernel}" if kernel else "launching a program's graph"
-    return DeviceError(f"{doing} failed on the GPU: {name}. The error may be of an earlier kernel: run again with "
-                       f"HYBRID_CUDA_SYNC=1, which waits for each kernel and names the one that fails.{where}")
+    return DeviceError(f"{doing} failed on the GPU: {name}. {EARLIER}{where}")
