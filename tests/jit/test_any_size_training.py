@@ -278,8 +278,8 @@ def test_a_step_with_many_lengths_keeps_its_memory():
 
 
 def test_what_cannot_be_made_for_any_size_is_made_for_each(monkeypatch):
-    """Where gradients or code of a symbolic program are refused, each size has its own, with the same results; it is not
-    tried again."""
+    """Where gradients or code of a symbolic program are refused, each size has its own, with the same results, and no
+    other one is tried."""
     from hybrid.passes import partition
     real = partition._partition
 
