@@ -95,7 +95,7 @@ class TooLargeError(HybridError, MemoryError):
 
 
 class OrderError(HybridError, AssertionError):
-    """A call that comes before one it needs."""
+    """A call that comes before one it needs, or that what it is made on is not for."""
 
 
 class DeviceError(HybridError):
@@ -239,6 +239,16 @@ def of_python(frame: FrameType) -> bool:
     name = frame.f_code.co_filename
     return name.startswith((_PYTHON, _NUMPY)) and "site-packages" not in name.removeprefix(_NUMPY) or (
         name.startswith("<frozen "))
+
+
+def asked_by_user(frame: FrameType | None) -> bool:
+    """Whether code outside of this library asks something, itself or through one of Python's own modules. frame: of the
+    code that asks."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
+        if not of_python(frame):
+            return of_user(frame)
+        frame = frame.f_back
+    return False
 
 
 def given_symbols(frame: FrameType) -> bool:
