@@ -13,7 +13,7 @@ from ..ir import Program
 from ..ir.direct import own
 from ..ir.text import to_text
 from . import background, reference, updating
-from .background import Job
+from .job import Job
 
 Compile = Callable[[Program], Any]
 

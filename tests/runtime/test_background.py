@@ -18,7 +18,7 @@ from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
 from hybrid.gluon import nn
 from hybrid.ir.size import Specialised
-from hybrid.runtime import background, blas, compiler_process, cpu, launcher, shared_objects, sized, toolchain
+from hybrid.runtime import background, blas, calls, compiler_process, cpu, launcher, shared_objects, sized, toolchain
 from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
@@ -163,7 +163,7 @@ def test_what_comes_after_a_call_that_came_again_begins(in_background: None, mon
         with background.CALLS.without_program(one):
             assert one.is_ripe() and not other.is_ripe()
         assert made().is_ripe()
-        monkeypatch.setattr(background.CALLS, "again", time.monotonic() - background.LONGEST_CALL)
+        monkeypatch.setattr(background.CALLS, "again", time.monotonic() - calls.LONGEST_CALL)
         assert not made().is_ripe()
 
 
