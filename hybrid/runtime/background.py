@@ -146,7 +146,7 @@ class Queue:
             if known is not None and not known.ended.is_set():
                 return known
             job = self._jobs[job.name] = self._aside.pop(job.name, job)
-            job.aside = False
+            job.aside = None
             self._waiting.append(job)
             if traced:
                 job.called_until = now + TRACE_SECONDS
@@ -162,7 +162,7 @@ class Queue:
             if job in self._waiting and not job.hurry:
                 self._waiting.remove(job)
                 self._aside[job.name] = self._jobs.pop(job.name)
-                job.aside = True
+                job.aside = self.submit
 
     def hurry(self, job: Job) -> None:
         """Put a job before others, also one that was set aside: somebody waits for it."""
@@ -281,7 +281,9 @@ class Queue:
             left_jobs.forget()
             return
         from . import toolchain                              # noqa: PLC0415  loaded where something is compiled
-        for job in [j for j in self._waiting if j.calls > 1 and not j.of_parts and not j.last]:
+        for job in sorted(self._waiting, key=Job.wanted):    # the newest file is the next one
+            if job.calls < 2 or job.of_parts or job.last:
+                continue
             with contextlib.suppress(toolchain.NotAtHand), toolchain.at_hand():
                 key, text = job.key_and_text()
                 if key is not None and text:
@@ -344,7 +346,7 @@ def _in_child() -> None:
     if old is not None:
         atexit.unregister(old.end)
         for job in old.all():
-            job.failed = True
+            job.failed, job.aside = True, None
             job.ended = threading.Event()
             job.ended.set()
 

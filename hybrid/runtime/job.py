@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Any, Callable
 
+from ..ir import Program
 from . import cache
 from .calls import CALLS, LONGEST_CALL
 
@@ -16,6 +17,10 @@ SILENCE = 0.1
 # one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
 # saves little of their time, and they have use for the core
 PARTS_SECONDS, STEPS = 2.0, 1000
+# what makes a kernel of its own, and how many of these a light program has at most
+_HEAVY = frozenset({"reduce", "argreduce", "argsort", "cumulate", "unwindow", "gather", "scatter_add", "dot", "scan",
+                    "conv"})
+FEW = 4
 UNITS = "units "                         # how a line of a compiling process begins that tells of units: no answer
 
 
@@ -41,6 +46,12 @@ class Units:
         return (self._count - self._done) * each - (now - self._told)
 
 
+def is_light(program: Program) -> bool:
+    """Whether compiling a program takes a moment, beside a network's: it does hardly more than calculate elements one
+    by one, as a step of an optimizer, whose kernels for many parameters are few functions."""
+    return sum(n.prim in _HEAVY for n in program.order()) <= FEW
+
+
 class Job:
     """A program to be compiled, and what its compilation depends on.
 
@@ -60,8 +71,10 @@ class Job:
         self.called_until = -math.inf                            # the time until which it counts as called, see submit
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
+        self.light = False                                       # it is compiled in a moment, see ``is_light``
         self.last = False                                        # nobody waits for it: it comes after all others
-        self.aside = False                                       # not queued: another program does its calls
+        # not queued, since another program does its calls: a function that queues it again
+        self.aside: Callable[[Job], Any] | None = None
         self.made = time.monotonic()
         self.follows = self.made - CALLS.again < LONGEST_CALL    # the first step was over when it was made
         self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
@@ -71,27 +84,27 @@ class Job:
         begin when that is over: some program is called for the second time, or none for a while."""
         if self.of_parts and not self.hurry:
             return self.seconds - self.before >= self.of_parts
-        return self.hurry or self.follows or self.calls > 1 or self.is_silent() or (
-            time.monotonic() - self.made > LONGEST_CALL)
+        return self.hurry or self.follows or self.calls > 1 or self.light and CALLS.again > self.made or (
+            self.is_silent() or time.monotonic() - self.made > LONGEST_CALL)
 
     def count(self, calls: int = 1) -> None:
         """Note that the program was asked for, by so many calls that did without it. One that was set aside is queued
         again, also for none: a training loop asks for its program without calling it."""
         self.calls += calls
-        if self.aside:
-            from .background import queue                    # noqa: PLC0415  which holds jobs
-            queue().submit(self)
+        if (again := self.aside) is not None:
+            again(self)
 
     def join(self, steps: int) -> None:
         """Wait for the programs whose work it does in one, and some time more."""
         self.of_parts = PARTS_SECONDS + steps / STEPS
 
-    def wanted(self) -> tuple[bool, bool, bool, bool, bool, float]:
+    def wanted(self) -> tuple[bool, bool, bool, bool, bool, bool, float]:
         """Its priority, compared with other jobs' from left to right: whether somebody waits for it; whether it may
-        begin; whether it is not ``last``; whether it is no program that only joins others; whether it is being called;
-        the seconds that its calls took, and the number of calls."""
+        begin; whether it is not ``last``; whether it is no program that only joins others; whether it was called and is
+        compiled in a moment; whether it is being called; the seconds that its calls took, and the number of calls."""
         called = self.running > 0 or time.monotonic() < self.called_until
-        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, called, self.seconds + 1e-4 * self.calls)
+        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.light and self.seconds > 0, called,
+                self.seconds + 1e-4 * self.calls)
 
     def is_silent(self) -> bool:
         """Whether no call does without a compiled program, and none has for a moment."""
@@ -99,5 +112,5 @@ class Job:
 
     def end(self, failed: bool) -> None:
         """Note that no process works on it any more."""
-        self.failed = failed
+        self.failed, self.aside = failed, None
         self.ended.set()
