@@ -254,6 +254,7 @@ def programs() -> dict[str, Callable[[], Any]]:
         "GEMM 4096, bfloat16, transposed": lambda: inference(nets.Product(True), *[square] * 2, dtype="bfloat16")(),
         "Adam step of the MLP": step(nets.TRAINING[1].make, nets.TRAINING[1].shape),
         "Adam step of LeNet": step(nets.TRAINING[2].make, nets.TRAINING[2].shape),
+        "Adam step over 32,000 classes": step(lambda: nn.Dense(32000), (512, 512)),
         "Adam step of ResNet-18, batch 32": step(resnet, (32, 3, 224, 224)),
         "attention and its gradients, 64 heads, length 1024": gradient(64, 1024),
         "attention and its gradients, 64 heads, length 1024, bfloat16": gradient(64, 1024, "bfloat16"),
@@ -310,8 +311,8 @@ def in_launches(recorded: Recorded, times: Sequence[Time], gpu: Gpu) -> tuple[fl
 
 
 class Counted(NamedTuple):
-    """A program on a GPU. ``per_product``: instructions for each FFMA or HMMA of the longest kernel's main loop.
-    ``barriers``: of the grid, within launches."""
+    """A program on a GPU. ``per_product``: instructions for each FFMA or HMMA of the main loop of the longest kernel
+    that multiplies; ``barriers``: of the grid, within launches."""
     program: str
     gpu: str
     launches: int
@@ -334,6 +335,7 @@ def count(name: str, gpu: Gpu, recorded: list[Recorded]) -> Counted:
     whole = [in_launches(r, [t for _, t in part], gpu) for r, part in zip(recorded, parts)]
     all_launched = [launch for r in recorded for launch in r.launched]
     longest, t = max(times, key=lambda x: x[1].us)
+    products = max((x for _, x in times if x.products), key=lambda x: x.us, default=None)
     loads = gpu_sass.counts(longest.code)
     asynchronous = sum(i.op.startswith("LDGSTS") for i in longest.code)
     width = 128 if loads["LDG.128"] + asynchronous >= max(loads["LDG.64"], loads["LDG"]) else 64 if (
@@ -342,7 +344,7 @@ def count(name: str, gpu: Gpu, recorded: list[Recorded]) -> Counted:
     return Counted(name, gpu.name, len(all_launched), sum(barriers(x, texts.get(x.name, "")) for x in all_launched),
                    max([*(k.registers for k, _ in times), *(n for _, n, _ in whole)]),
                    max([*(k.spills for k, _ in times), *(n for _, _, n in whole)]), t.warps,
-                   t.main / t.products if t.products else 0, width, max(x.bank for _, x in times),
+                   products.main / products.products if products else 0, width, max(x.bank for _, x in times),
                    sum(us for us, _, _ in whole), sum(x.roofline for _, x in times), times)
 
 

@@ -12,10 +12,10 @@ from hybrid.base import collector
 from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Index
-from hybrid.ir.contraction import convolves
+from hybrid.ir.contraction import convolves, over_any_image
 from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
-from hybrid.ir.size import Specialised, fixed, greater
+from hybrid.ir.size import Specialised, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
 from hybrid.ir.stmt import Code, Scope, Stmt
 from hybrid.kernels import text as kernel_text
@@ -104,10 +104,9 @@ def print_kernel(k: Kernel, name: str, target: Target) -> Printed:
 
 
 def _of_images_of_any_size(n: Node) -> bool:
-    """Whether a value is made of windows of several elements that slide along several axes, some of symbolic size.
+    """Whether a value is windows of several elements that slide along several axes, some of symbolic size.
     Axes (1, 2) are those of a channels-last image, whose windows are read as fast as in a program for one size."""
-    axes = n.attrs["axes"] if n.prim == "window" else ()
-    return len(axes) > 1 and axes != (1, 2) and max(n.attrs["size"]) > 1 and not all(fixed(n.shape[a]) for a in axes)
+    return over_any_image(n) and len(n.attrs["axes"]) > 1 and n.attrs["axes"] != (1, 2) and max(n.attrs["size"]) > 1
 
 
 # by kind of kernel: the function that prints it, called with the kernel, its name and the target

@@ -15,7 +15,7 @@ from hybrid.codegen.printers.rows import rowcall, sort
 from hybrid.codegen.printers.cuda import scan as scan_cuda
 from hybrid.codegen.printers.cuda.attention import print_attention, takes_attention
 from hybrid.codegen.printers.cuda.attention_gradient import print_over_scores, takes_over_scores
-from hybrid.codegen.printers.cuda.contraction import FEW, can_carry, print_contraction
+from hybrid.codegen.printers.cuda.contraction import FEW, print_contraction, why_not_carried
 from hybrid.codegen.printers.cuda.flat import print_concat, print_flat, print_moves
 from hybrid.codegen.printers.cuda.mma import multiplies
 from hybrid.codegen.printers.cuda.many import MOST_POINTERS, print_many
@@ -32,8 +32,9 @@ from hybrid.codegen.printers.cuda.transposed import print_transposed
 from .dialect import CUDA
 
 __all__ = ["BARRIER", "MOST_POINTERS", "SCRATCH", "TICKETS", "Argument", "At", "Barrier", "Launch", "PrintedCuda",
-           "Scratch", "TensorMap", "Tickets", "can_carry", "convolves_last", "joins", "print_kernel", "print_program",
-           "printing_for", "takes_attention", "takes_over_scores"]
+           "Scratch", "TensorMap", "Tickets", "convolves_last", "joins", "print_kernel", "print_program",
+           "printing_for", "takes_attention", "takes_over_scores",
+           "why_not_carried"]
 
 LONG_REDUCTION = 128            # elements from which threads work together on one reduction
 HEADER = "".join(f'#include "{name}"\n' for name in (

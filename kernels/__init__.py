@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 
@@ -13,3 +14,13 @@ def text(*path: str) -> str:
     """
     loader: Any = __spec__.loader                            # type: ignore[name-defined]
     return loader.get_data(os.path.join(__path__[0], *path)).decode()             # type: ignore[no-any-return]
+
+
+def whole(*path: str) -> str:
+    """A C file of this package with the headers of its folder in the place of their names: ``whole("c",
+    "launcher.c")`` compiles in any folder. A header may have others in it."""
+    *folder, _ = path
+    found, count = text(*path), 1
+    while count:
+        found, count = re.subn(r'^#include "(\w+\.h)"$', lambda m: text(*folder, m[1]), found, flags=re.MULTILINE)
+    return found

@@ -13,7 +13,7 @@ from ..graph.traced_number import looked_at_in
 from ..buffers import tape
 from ..buffers.array import NDArray, array, wrap
 from ..base.device import Context, array_module, current_context, on, refuse_apart
-from ..base.errors import AttributeValueError, DTypeError, TooLargeError, shortened, user_location
+from ..base.errors import AttributeValueError, DTypeError, HybridError, TooLargeError, shortened, user_location
 from ..ir import Program
 from ..ir.direct import own
 from ..ops.attributes import told_apart
@@ -138,7 +138,7 @@ def _invoke(d: OpDef, inputs: Sequence[Any], attrs: Mapping[str, Any], out: Any,
     try:
         results = _timed(TIMERS, d, a, arrays, present, ctx, cls) if TIMERS else _eager(d, a, arrays, present, ctx, cls)
     except MemoryError as err:
-        if isinstance(err, TooLargeError):
+        if isinstance(err, HybridError):
             raise
         raise TooLargeError(f"{user_location()}: operator {d.name}: {err}. Make the arrays smaller, or compute them "
                             f"in parts") from err

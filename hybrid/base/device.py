@@ -14,6 +14,7 @@ import numpy as np
 
 from . import config
 from .errors import DeviceError, DTypeError, TooLargeError, user_location
+from .gpu_scope import OnGpu
 from .names import Assignable, ClassProperty, Holder
 
 _TYPES = ("cpu", "gpu", "cpu_pinned", "cpu_shared")
@@ -142,13 +143,12 @@ _NOTHING: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
 
 
 def on(ctx: Context) -> contextlib.AbstractContextManager[Any]:
-    """Scope in which a device is the current one of its array module: where CuPy makes arrays and runs kernels."""
+    """Scope in which a device is the current one of its array module: where CuPy makes arrays and runs kernels. Errors
+    that CuPy raises there for want of memory, failed kernels and captured streams are DeviceErrors."""
     if ctx.device_type != "gpu" or config.cuda_emulated():
         return _NOTHING
     cupy = find_cupy()
-    if cupy is None or cupy.cuda.runtime.getDevice() == ctx.device_id:
-        return _NOTHING
-    return cupy.cuda.Device(ctx.device_id)                 # type: ignore[no-any-return]
+    return _NOTHING if cupy is None else OnGpu(cupy, ctx)
 
 
 def refuse_apart(what: str, ctx: Context, other: Context) -> None:
@@ -162,7 +162,8 @@ def wait_for_gpus() -> None:
     cupy = find_cupy()
     if cupy is not None:
         for number in {cupy.cuda.runtime.getDevice(), *_used}:
-            cupy.cuda.Device(number).synchronize()
+            with on(gpu(number)):
+                cupy.cuda.Device(number).synchronize()
 
 
 def check_dtype(dtype: np.dtype, ctx: Context) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..base import dtype as dt
-from ..base.device import Context, aligned_copy, array_module, find_cupy, on
+from ..base.device import Context, aligned_copy, array_module, gpu, on
 from ..base.errors import AttributeValueError
 from . import evict
 from .foreign import as_numpy
@@ -44,7 +44,7 @@ def cast(raw: Any, dtype: Any, ctx: Context) -> Any:
 def from_gpu(raw: Any) -> np.ndarray:
     """The numbers of a raw array of CuPy, when its device's current stream has computed them: ``get`` alone would ask
     the current device for a stream."""
-    with find_cupy().cuda.Device(raw.device.id):             # type: ignore[union-attr]
+    with on(gpu(int(raw.device.id))):
         return raw.get()                                     # type: ignore[no-any-return]
 
 
@@ -54,7 +54,7 @@ def move(raw: Any, ctx: Context, copy: bool) -> Any:
     if xp is np:
         host = raw if isinstance(raw, np.ndarray) else from_gpu(raw)
         return aligned_copy(host) if copy else host
-    with xp.cuda.Device(ctx.device_id):
+    with on(ctx):
         if isinstance(raw, xp.ndarray) and raw.device.id != ctx.device_id:
             return _of_other_gpu(xp, raw)
         return xp.array(raw) if copy else xp.asarray(raw)

@@ -7,6 +7,7 @@ from ..base.records import dataclass
 from .access import MOVEMENT
 from .build import permute, reshape
 from .node import Node
+from .size import fixed
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,11 @@ def of_windows(n: Node) -> bool:
     while n.prim in MOVEMENT and n.prim not in ("window", "pad"):
         n = n.args[0]
     return n.prim == "window"
+
+
+def over_any_image(n: Node) -> bool:
+    """Whether a value is windows that slide along axes whose sizes are symbols: images of any height or width."""
+    return n.prim == "window" and not all(fixed(n.shape[a]) for a in n.attrs["axes"])
 
 
 def convolves(dot: Node) -> bool:

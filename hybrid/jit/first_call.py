@@ -46,18 +46,16 @@ class FirstCall:
         background.begin_early()
         self._over = False
         self._was_plain = False                          # whether the first call ran so
-        # the name of the call's note, until some process made two such calls; the parts of its signature (_kind_of)
-        self._note: str | None = None
+        # until some process made two such calls: the parts of its signature (_kind_of), the name of the call's note
         self._like: tuple[Any, ...] | None = None
+        self._note: str | None = None
         self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
-        # the file in the disk cache that lists the recipes of the first call that was traced; that list
-        self._list: str | None = None
-        self._programs: list[str] = []
+        self._programs: list[str] = []                   # recipes of the first call that was traced, as the cache lists
 
     def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
-        """Whether a call is to run as plain Python, since it is the first. plain: its signature; leaves: the arrays
-        among its arguments."""
+        """Whether a call is to run as plain Python, since it is the first. plain: what its signature begins with;
+        leaves: the arrays among its arguments. It asks for no more than it needs: the first answer waits for it."""
         if self._over:
             return False
         waits = (config.compile_mode() == "background" and not config.verify() and not config.debug_level()
@@ -65,67 +63,77 @@ class FirstCall:
                  and all(engine.options.get(o) in (None, True, False) for o in _AT_ONCE)
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
-        note, known = note_name("call", engine, _kind_of(plain)) if waits else None, False
-        if note is not None:
-            if twice := os.path.exists(cache.folder() / _twice(note)):   # jobs that are made from now on begin at once
-                background.CALLS.again = time.monotonic()
-            self._traced_now = known = twice or _is_noted(note)
-            self._list = f"second-{note.partition('-')[2]}"
-            with contextlib.suppress(OSError, ValueError):
-                self._programs = cache.read_text(cache.folder() / self._list).split()
-            if known and self._programs:
-                self._expect()
-            note = None if twice else note
-        self._like, self._note = _kind_of(plain), note                   # in this order: other threads look
-        self._over = known or not waits
+        self._like, self._note = _kind_of(plain) if waits else None, None
+        self._over = not waits or self._is_to_be_traced(engine)
         return not self._over
+
+    def _is_to_be_traced(self, engine: Any) -> bool:
+        """Whether such a call is to be traced at once, as an earlier process noted, or this one."""
+        if not (_unwritten or os.path.exists(config.cache_dir())) or (note := self._name(engine)) is None:
+            return False
+        twice = os.path.exists(config.cache_dir() / _twice(note))
+        self._traced_now = twice or _is_noted(note)
+        if self._traced_now:
+            with contextlib.suppress(OSError, ValueError):
+                self._programs = cache.read_text(cache.folder() / _list(note)).split()
+            if self._programs:
+                self._expect()
+        if twice:                                        # jobs that are made from now on begin at once
+            background.CALLS.again = time.monotonic()
+            self._like = None
+        return self._traced_now
+
+    def _name(self, engine: Any) -> str | None:
+        """The name of the call's note, found out when it is first needed."""
+        if self._note is None and self._like is not None:
+            self._note = note_name("call", engine, self._like)
+        return self._note
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
         """Make it. Where it fails, the next call is the first."""
-        self._expect(now=False)
         begin = time.perf_counter()
         with eagerly(), background.CALLS.running_call():
             out = call()
         self._over = self._was_plain = True
-        if (note := self._note) is not None and time.perf_counter() - begin >= LONG:
+        if time.perf_counter() - begin >= LONG and (note := self._name(engine)) is not None:
             _note_later(note)
         self._kind = (structure, [(weakref.ref(x), x._data.shape, x._data.dtype, x._ctx, type(x)) for x in arrays],
                       SCOPE.training, SCOPE.recording, SCOPE.np_array)
         return out
 
     @contextlib.contextmanager
-    def later(self, plain: Any) -> Iterator[None]:
+    def later(self, engine: Any, plain: Any) -> Iterator[None]:
         """Scope of a later call: compilers may begin, for the first answer was given. plain: its signature."""
-        note = self._note                                # another thread may be here
-        if note is not None and not self._traced_now and _kind_of(plain) == self._like:
-            self._note = None
-            _write_notes()
-            cache.mark(cache.folder() / _twice(note))
-        traced_at_once, self._traced_now = self._traced_now, False
-        before, SCOPE.answered = SCOPE.answered, self._was_plain
         second = self._kind is not None                  # it is traced now, and compiled
         if second:
             self._expect()
+        if self._like is not None and not self._traced_now and _kind_of(plain) == self._like:
+            note, self._like = self._name(engine), None
+            if note is not None:
+                _write_notes()
+                cache.mark(cache.folder() / _twice(note))
+        traced_at_once, self._traced_now = self._traced_now, False
+        before, SCOPE.answered = SCOPE.answered, self._was_plain
         try:
             with background.CALLS.running_call(), plan_names.asked_for() as names:
                 yield
         finally:
             SCOPE.answered, self._kind = before, None
         if (second or traced_at_once) and names != self._programs:
-            self._keep(names)
+            self._keep(engine, names)
 
-    def _expect(self, now: bool = True) -> None:
+    def _expect(self) -> None:
         """Start a compiling process unless the disk cache has all recipes that an earlier process used in its first
-        traced call of this kind. now=False: only once the first call takes long."""
+        traced call of this kind."""
         if not (self._programs and plan_names.all_there(self._programs)):
-            background.queue().expect(now)
+            background.queue().expect()
 
-    def _keep(self, names: list[str]) -> None:
+    def _keep(self, engine: Any, names: list[str]) -> None:
         """Note in the disk cache which programs the first traced call asked for."""
         self._programs = names
-        if self._list is not None:
+        if (note := self._name(engine)) is not None:
             with contextlib.suppress(OSError):
-                cache.write(cache.folder() / self._list, "\n".join(names).encode())
+                cache.write(cache.folder() / _list(note), "\n".join(names).encode())
 
     def trace(self, engine: Any) -> bool:
         """Trace the first call now, for a report, where no later call was traced. Whether there was such a call."""
@@ -189,6 +197,11 @@ def _write_notes() -> None:
 def _twice(note: str) -> str:
     """The name of the note that a process made two calls. note: the name of the one that it made one."""
     return f"twice-{note.partition('-')[2]}"
+
+
+def _list(note: str) -> str:
+    """The name of the list of programs that the first traced call asked for."""
+    return f"second-{note.partition('-')[2]}"
 
 
 def _kind_of(plain: Any) -> tuple[Any, ...]:

@@ -103,17 +103,17 @@ class Hybridized:
             with eagerly():
                 return self.fn(*args, **kwargs)
         held, static = self.state() if self.state else ([], None)
-        taken = Taken(leaves, self.name)
-        arrays = taken.arrays
+        arrays = (taken := Taken(leaves, self.name)).arrays
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
         cls = next((type(x) for x in every if isinstance(x, NDArray)), None)
-        plain = self._plain(structure, every, ctx, static, repeats_in(every))
-        if self._plain_calls.holds(plain[:6]):
+        begin = self._begin(structure, every, ctx)
+        if self._plain_calls.holds(begin):
             return self._plainly((args, kwargs), structure, arrays)
-        if self.first_call.takes(self, plain, leaves):
+        if self.first_call.takes(self, begin, leaves):
             return self.first_call.call(self, structure, arrays, lambda: self.fn(*args, **kwargs))
-        with self.first_call.later(plain):
+        plain = self._plain(begin, every, static)
+        with self.first_call.later(self, plain):
             return self._by_program(args, kwargs, leaves, structure, held, taken, plain, cls)
 
     def _by_program(self, args: Any, kwargs: Any, leaves: list[Any], structure: Any, held: Any, taken: Taken,
@@ -151,8 +151,8 @@ class Hybridized:
 
     def _entry_for(self, structure: Any, plain: Any, arrays: list[NDArray], held: list[NDArray], ctx: Context,
                    cls: Any, inputs: bool = True) -> tuple[Entry | None, GivenNumbers, bool]:
-        """The entry for a call, None where it runs as plain Python; the numbers among its arguments that are inputs;
-        whether the entry is new. inputs: whether there may be such numbers."""
+        """The entry for a call, None where it runs as plain Python; the numbers among its arguments that are inputs, if
+        there may be such (inputs); whether the entry is new."""
         plain, signature, entry, numbers = self._found(structure, plain, inputs)
         missed = False
         if entry is not None:
@@ -199,7 +199,7 @@ class Hybridized:
 
     def specialization(self, *args: Any, **kwargs: Any) -> Entry:
         """The entry of a call with these arguments, traced where it is new; the call itself is not made."""
-        plain, structure, arrays, held = self._kind(args, kwargs)
+        structure, plain, arrays, held = self._kind(args, kwargs)
         cls = next((type(x) for x in [*arrays, *held] if isinstance(x, NDArray)), None)
         plain, _, entry, numbers = self._found(structure, plain)
         try:
@@ -211,31 +211,33 @@ class Hybridized:
     def specialization_for(self, shapes: Any, asked: Asked, *args: Any) -> Entry:
         """The entry of a call with these arguments in other shapes (any_size.py), traced and not compiled. asked:
         answers what is asked of sizes."""
-        plain, structure, arrays, held = self._kind(args, {})
+        structure, plain, arrays, held = self._kind(args, {})
         cls = next((type(x) for x in [*arrays, *held] if isinstance(x, NDArray)), None)
         with self._lock, asked.answering(False):
             return self._trace(structure, arrays, held, plain[2], cls, NO_NUMBERS, shapes, asked, compiled=False)[0]
 
     def known(self, args: Any, kwargs: Any) -> Entry | None:
         """The entry of a call with these arguments, if there is one."""
-        plain, structure, _, _ = self._kind(args, kwargs)
-        return self._found(structure, plain)[2]
+        return self._found(*self._kind(args, kwargs)[:2])[2]
 
     def _kind(self, args: Any, kwargs: Any) -> tuple[Any, Any, list[NDArray], list[NDArray]]:
-        """The signature of a call but for what its code reads; the arguments' structure and arrays, the owner's
-        arrays."""
+        """The structure of a call's arguments, its signature but for what its code reads, arguments, owner's arrays."""
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
         held, static = self.state() if self.state else ([], None)
         arrays = Taken(leaves, self.name).arrays
         every = [*arrays, *held]
         ctx = common_context(self.name, every) if every else current_context()
-        return self._plain(structure, every, ctx, static, repeats_in(every)), structure, arrays, held
+        return structure, self._plain(self._begin(structure, every, ctx), every, static), arrays, held
 
-    def _plain(self, structure: Any, every: Sequence[NDArray], ctx: Context, static: Any, repeats: Any) -> Any:
-        """A call's signature but for what is read of objects."""
+    def _begin(self, structure: Any, every: Sequence[NDArray], ctx: Context) -> Any:
+        """What a call's signature begins with."""
         return (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
-                SCOPE.recording, SCOPE.np_array, self.version(), static, repeats)
+                SCOPE.recording, SCOPE.np_array)
+
+    def _plain(self, begin: Any, every: Sequence[NDArray], static: Any) -> Any:
+        """A call's signature but for what is read of objects."""
+        return (*begin, self.version(), static, repeats_in(every))
 
     def _found(self, structure: Any, plain: Any, inputs: bool = True) -> tuple[Any, Any, Entry | None, GivenNumbers]:
         """The signature of a call, without and with what is read of objects, the entry for it, and the numbers among

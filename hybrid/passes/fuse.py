@@ -7,7 +7,7 @@ kernels never depend on each other in a circle. Movement is an index map and cos
 from __future__ import annotations
 
 from functools import reduce
-from typing import Callable
+from typing import Callable, Collection
 
 
 from ..ir import Node, Program
@@ -26,8 +26,9 @@ class Fuser(Rules):
     """One run of the pass."""
 
     def __init__(self, program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None,
-                 over: ReadsScores = None):
+                 over: ReadsScores = None, alone: Collection[Node] = ()):
         super().__init__(program, attention, prints, over)
+        self.alone = alone
         self.kernels: list[Kernel] = []
         self.counter = 0
         self.position = {n: i for i, n in enumerate(self.order)}
@@ -81,6 +82,8 @@ class Fuser(Rules):
         reason, ordered = "result" if n in self.stored and not uses else "", ""
         if n.prim in ALWAYS_ROOT:
             reason = f"{n.prim} is a kernel of its own"
+        elif n in self.alone:
+            reason = "reduced where the values are computed"
         elif n.prim == "reduce" and n in self.attentions:
             reason = "a sum of scores that are computed tile by tile"
         elif len(kernels) == 1:
@@ -278,9 +281,10 @@ def _spread(shape: tuple[int, ...], inner: tuple[int, ...], idx: Index) -> list[
 
 
 def fuse(program: Program, attention: Attends = None, prints: Callable[[Node], bool] | None = None,
-         over: ReadsScores = None) -> Fused:
+         over: ReadsScores = None, alone: Collection[Node] = ()) -> Fused:
     """Partition a program into kernels. attention: of which the backend has kernels, if of any. prints: whether it can
     compute a value where a packed convolution is. over: which kernels it has over scores that are not stored.
+    alone: values that are stored, each by a kernel of its own.
     """
-    return Fuser(program, attention, prints, over).run()
+    return Fuser(program, attention, prints, over, alone).run()
 

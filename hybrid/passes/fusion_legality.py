@@ -10,36 +10,25 @@ from collections import Counter
 from typing import Callable, Sequence
 
 from ..ir import Node, Program
-from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, of_index, pull
+from ..ir.access import ELEMENTWISE, MOVEMENT, Index, beneath, pull
 from ..ir.index import Val, Var, coefficient, fills, linear, variables
 from ..ir.kernel import IN_MEMORY, Kernel, Use, strip_reshape
 from ..ir.node import describe
-from ..ir.scalar import SCALARS
 from ..ir.size import hint, may_exceed, same
 from .attention import Attention, Attends, escapes, match
 from .bits import compared
+from .fusion_costs import CHEAP, cost_with_arguments, visits
 from .halves_in_products import stores_halves, upcast_of_half
 from .operands_in_memory import why_stored
 from .recomputed_scores import OverScores, ReadsScores, without_scores
 
 LEAVES = frozenset({"input", "const", "data", "iota"})
 MAX_NODES = 192                 # nodes in one kernel: longer chains cost compile time and registers
-CHEAP = 8                       # cost (additions) up to which a value may be computed twice
 SMALL_REDUCE = 64               # elements of a reduction that may run once per output element inside a larger kernel
 FEW_ROWS, LARGE = 4, 1 << 16    # a row kernel over fewer rows and more elements than these would run on one core
 FEW_ACROSS = 2048               # rows below which a GPU's threads do not take one each, where rows lie across memory
 SLOW = 2                        # cost up to which a few rows of an operand are computed again for each row of the other
 BESIDE = 16                     # times smaller than the other operand of a product: put in order at no cost that counts
-
-
-def cost(n: Node) -> int:
-    """Rough cost of one element of a node, its arguments not counted."""
-    if n.prim == "map":
-        return SCALARS[n.fn].cost
-    # a search is worth storing where it is needed at a second place
-    if n.prim == "argreduce":
-        return 4 * CHEAP + 1
-    return 40 if n.prim == "random_bits" else 1 if n.prim in ("cast", "gather") else 0
 
 
 class Rules:
@@ -66,9 +55,8 @@ class Rules:
         for i, n in enumerate(program.order()):
             anchor = n.prim not in LEAVES | ELEMENTWISE | MOVEMENT
             self.late[n] = i if anchor else max((self.late[a] for a in n.args), default=-1)
-            self.subtree[n] = min(cost(n) + sum(self.subtree[a] for a in n.args),
-                                  10**6) if n.prim in ELEMENTWISE | MOVEMENT else cost(n)
             self.carries[n] = self._carried(n)
+            self.subtree[n] = cost_with_arguments(n, self.subtree, self.carries)
             self.row_value[n] = self._is_row_value(n)
         if attention is not None:
             self._find_attention(attention, over)
@@ -127,7 +115,7 @@ class Rules:
             return False
         often = 1.5 * hint(n.size)
         if n.prim in ELEMENTWISE and self.subtree[n] > 1 and any(u.kernel.dot is not None
-                                                                 and _visits(u, u.kernel) > often for u in uses):
+                                                                 and visits(u, u.kernel) > often for u in uses):
             return False                                 # windows would compute it again and again
         return self.subtree[n] <= CHEAP or n.prim in MOVEMENT and self.subtree[n.args[0]] <= CHEAP
 
@@ -226,10 +214,10 @@ class Rules:
         if self.row_value[n] and self._opens_rows(uses, k):
             return ""
         if n.prim in ELEMENTWISE and self.subtree[n] > CHEAP:
-            visits = max(_visits(u, k) for u in uses)
+            often = max(visits(u, k) for u in uses)
             # little beside the kernel's own work is computed again
-            if visits > 1.5 * hint(n.size) and visits * self.subtree[n] > hint(k.root.size):
-                return f"would be computed {visits / max(hint(n.size), 1):.1f} times"
+            if often > 1.5 * hint(n.size) and often * self.subtree[n] > hint(k.root.size):
+                return f"would be computed {often / max(hint(n.size), 1):.1f} times"
         return ""
 
     def _compares_stored(self, n: Node) -> bool:
@@ -338,17 +326,6 @@ def covers(n: Node, idx: Index) -> bool:
     """Whether an index reaches every element of a node once: its variables count through the places as digits do, in
     any order."""
     return fills(linear(n.shape, idx), n.size)
-
-
-def _visits(u: Use, k: Kernel) -> int:
-    """How often the kernel evaluates this use outside of padding."""
-    used = {v for v in of_index(u.idx) if isinstance(v, Var)}
-    deepest = max((i for i, v in enumerate(k.loops) if v in used), default=-1)
-    outside = {v for v in k.loops[:deepest + 1]}
-    if k.rows is not None and used & outside <= k.rows:
-        outside = set(k.rows)                           # type: ignore[arg-type]
-    visits = hint(math.prod(v.extent for v in outside | (set(u.inside) if used & set(u.inside) else set())))
-    return math.ceil(visits * u.share)
 
 
 def _picture(a: Node) -> Node | None:

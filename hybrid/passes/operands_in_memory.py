@@ -8,9 +8,8 @@ import numpy as np
 
 from ..ir import Node
 from ..ir.access import ELEMENTWISE, beneath
-from ..ir.contraction import is_weight_gradient
+from ..ir.contraction import is_weight_gradient, over_any_image
 from ..ir.kernel import Use
-from ..ir.size import fixed
 from .halves_in_products import converted_often, upcast_of_half
 
 
@@ -29,9 +28,7 @@ def why_stored(n: Node, uses: Sequence[Use]) -> str:
 
 def _any_image(a: Node) -> Node | None:
     """The channels-last data that windows lie over, if its height or width is known at a call only."""
-    if a.prim != "window" or a.attrs["axes"] != (1, 2) or all(fixed(a.shape[i]) for i in (1, 2)):
-        return None
-    return beneath(a, ("window", "pad"))
+    return beneath(a, ("window", "pad")) if over_any_image(a) and a.attrs["axes"] == (1, 2) else None
 
 
 def is_interleaved(n: Node) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import ir
 from ..ir import Node, Program
 from ..ir.access import beneath
-from ..ir.contraction import convolves
+from ..ir.contraction import convolves, over_any_image
 from ..ir.size import fixed, hint
 from .axis_orders import is_channels_last, unbordered
 from .channels_last import ChannelsLast, over_pixels
@@ -46,8 +46,7 @@ class PackedSteps(ChannelsLast):
 
     def _over_pixels(self, win: Node, w: Node, pixels: Sequence[int], channels: int, side: int) -> Node | None:
         """The gradient of filters, where the data or the gradient of the result lies channels last already."""
-        any_size = win.prim == "window" and of_any_image(win)
-        if not any_size and not is_channels_last(win) and not _gradient_is_channels_last(w, pixels):
+        if not over_any_image(win) and not is_channels_last(win) and not _gradient_is_channels_last(w, pixels):
             return None
         return over_pixels(win, w, pixels, channels, side)
 
@@ -57,7 +56,7 @@ class PackedSteps(ChannelsLast):
 
     def _turned(self, n: Node) -> Node | None:
         """Windows over images of any height and width, as channels last, whose kernels take any number of lines."""
-        if n.prim != "window" or not of_any_image(n) or n.attrs["axes"] != (2, 3) or n.ndim != 6:
+        if not over_any_image(n) or n.attrs["axes"] != (2, 3) or n.ndim != 6:
             return None
         if not fixed(n.shape[1]) or not self._fills(n.shape[1], 0):
             return None
@@ -151,11 +150,6 @@ def _inside(win: Node) -> float:
     return share
 
 
-def of_any_image(win: Node) -> bool:
-    """Whether windows slide along axes of symbolic size."""
-    return not all(fixed(win.shape[a]) for a in win.attrs["axes"])
-
-
 def _grouped(n: Node) -> bool:
     """Whether this is a product of a convolution of groups."""
     return n.prim == "dot" and bool(n.attrs["batch"][0]) and convolves(n)
@@ -184,7 +178,7 @@ def packed_steps(program: Program, frozen: frozenset[int], blocking: Blocking,
     update nothing, or have symbolic sizes, stay as they are, unless these are heights or widths of images:
     channels-first kernels exist for fixed sizes only."""
     windows = [n for n in program.order() if n.prim == "window"]
-    if not windows or not any(map(of_any_image, windows)) and (
+    if not windows or not any(map(over_any_image, windows)) and (
             not frozen or not program.updates or not all(fixed(d) for n in program.inputs for d in n.shape)):
         return program, dict(packs)
     run = PackedSteps(program, frozen, blocking)

@@ -107,10 +107,11 @@ def _fused(program: Program, attends: Attends, joining: Joining, blocking: Block
     fused = fuse(program, attends, prints, joining.over_scores)
     if joining.statistics is None:
         return fused
-    in_tiles = over_tiles(fused, joining.statistics)
-    if in_tiles is not program:
-        fused = fuse(in_tiles, attends, prints, joining.over_scores)
+    tiled = over_tiles(fused, joining.statistics)
+    if tiled.first:
+        fused = fuse(tiled.program, attends, prints, joining.over_scores, tiled.first)
         into_products(fused, joining.statistics)
+    fused.refusals += tiled.refusals
     return fused
 
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 # seconds that a job which somebody waits for waits in the queue, at most: then this process builds the program itself
 MAX_QUEUE_WAIT = 0.5
-LONG_FIRST = 0.02                      # seconds of a first call from which on a process is started beside it
 IDLE_SECONDS = 20.0                    # after which a process without work ends
 # while a function is being traced, jobs that nobody waits for stay in the queue, at most so many seconds: its program
 # may make them unnecessary
@@ -76,7 +75,7 @@ class _Compiler:
         """Start the process where it is to be there before a job. False where there is no use for it."""
         if not self.at_once:
             return True
-        if not self.queue.wait_until_due() or not _has_compiler():
+        if self.queue.is_closed() or not _has_compiler():
             return False
         with CALLS.compiling():
             self.process = _start()
@@ -130,7 +129,7 @@ class Queue:
         self._aside: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()   # those set aside
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
-        self._closed, self._due = False, math.inf            # due: the time at which a process should start
+        self._closed, self._expecting = False, False         # expecting: a process is to start before there is a job
         self._traces: dict[int, float] = {}                  # the time until which jobs stay, by the thread that traces
 
     def submit(self, job: Job) -> Job:
@@ -175,27 +174,21 @@ class Queue:
         """Its jobs, also those that were set aside."""
         return [*self._jobs.values(), *self._aside.values()]
 
-    def expect(self, now: bool = True, traced: bool = True) -> None:
-        """Start a process, if there is none, because a job is about to come; not ``now``: only if no job has come
-        after ``LONG_FIRST`` seconds. traced: whether this thread traces the job's program now."""
+    def expect(self, traced: bool = True) -> None:
+        """Start a process, if there is none, because a job is about to come. traced: whether this thread traces its
+        program now."""
         with self._changed:
-            if now and traced:
+            if traced:
                 self._traces[threading.get_ident()] = time.monotonic() + TRACE_SECONDS
-            self._due = min(self._due, time.monotonic() + (0.0 if now else LONG_FIRST))
+            self._expecting = True
             if not self._compilers and not self._closed:
                 self._start(at_once=True)
-            elif now:
+            else:
                 self._changed.notify_all()
 
-    def _is_due(self) -> bool:
-        return time.monotonic() >= self._due
-
-    def wait_until_due(self) -> bool:
-        """Wait until an expected process should start. False if the queue was closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_due() or self._waiting or self._closed, LONG_FIRST)
-            self._due = math.inf
-            return not self._closed
+    def is_closed(self) -> bool:
+        """Whether it takes no more jobs."""
+        return self._closed
 
     def _start(self, at_once: bool) -> None:
         compiler = _Compiler(self, at_once)
@@ -211,9 +204,9 @@ class Queue:
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
             while not (self._closed or not self._waiting or self._has_ripe()
-                       or compiler.process is None and self._is_due()):
+                       or compiler.process is None and self._expecting):
                 self._changed.wait(SILENCE / 4 if any(not j.of_parts for j in self._waiting) else 10 * SILENCE)
-            self._due = math.inf
+            self._expecting = False
             if self._waiting and not self._closed:
                 return True
             self._compilers.remove(compiler)

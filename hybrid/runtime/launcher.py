@@ -9,7 +9,6 @@ import atexit
 import contextlib
 import importlib.machinery
 import importlib.util
-import re
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.kernels import text as kernel_text
+from hybrid.kernels import whole
 
 from ..base import config, forking
 from ..base.errors import CompileError
@@ -61,10 +60,7 @@ def _headers() -> Path:
 
 def _text() -> str:
     """launcher.c with its parts in it: it is compiled elsewhere."""
-    text, count = kernel_text("c", "launcher.c"), 1
-    while count:                                         # a part may have parts
-        text, count = re.subn(r'^#include "(\w+\.h)"$', lambda m: kernel_text("c", m[1]), text, flags=re.MULTILINE)
-    return text
+    return whole("c", "launcher.c")
 
 
 def _compiled() -> Path | None:

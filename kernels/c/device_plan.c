@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include "device_plan.h"
 
 typedef struct {                               /* CUDA_KERNEL_NODE_PARAMS of CUDA 12 and later */
   void *function;
@@ -12,7 +13,7 @@ typedef struct {                               /* CUDA_KERNEL_NODE_PARAMS of CUD
   void **arguments, **extra;
   void *kernel, *context;
 } Kernel;
-typedef struct {                               /* in the order of FUNCTIONS in hybrid/runtime/cuda/native.py */
+struct Driver {                                /* in the order of FUNCTIONS in hybrid/runtime/cuda/native.py */
   int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
                 void **);
   int (*launch_cooperative)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
@@ -24,15 +25,10 @@ typedef struct {                               /* in the order of FUNCTIONS in h
   int (*node_attribute)(void *, int, const void *);
   int (*encode)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
                 int, int, int, int);           /* cuTensorMapEncodeTiled; NULL: the driver lacks it */
-} Driver;
-typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
-typedef struct { int base; size_t offset; } Place;
-typedef struct {                               /* an argument that is a tensor map, not a pointer: what it describes */
-  int argument, launch, type, swizzle; uint32_t rank; size_t offset;
-  uint64_t size[3], stride[2]; uint32_t box[3];
-} Map;
-typedef struct { _Alignas(64) unsigned char bytes[128]; } Made;               /* a CUtensorMap */
-typedef struct {
+};
+enum { MAP_ALIGNED = 64 };
+typedef struct { unsigned char bytes[128]; } Made;                            /* a CUtensorMap */
+struct Plan {
   const Driver *driver;
   Launch *launch;
   Place *place;                                /* of the table's last entries: within the memory of another one */
@@ -40,12 +36,12 @@ typedef struct {
   int *index;                                  /* entries of the table that are arguments, kernel after kernel */
   int launches, entries, places, maps, graphs, sync, runs;
   Map *map;
-  Made *made;                                  /* the tensor maps, and the addresses that they are of */
-  void **of;
+  Made *made;                                  /* the tensor maps, in map_memory, and the addresses that they are of */
+  void *map_memory, **of;
   void *graph, *exec, **node, **last;          /* the graph, its kernels, and the table as they have it */
   long set, built;                             /* kernels that were set anew; graphs that were made */
   pthread_mutex_t lock;
-} Plan;
+};
 
 enum { COOPERATIVE = 2 };                      /* CU_LAUNCH_ATTRIBUTE_COOPERATIVE */
 enum { L2_128B = 2 };                          /* CU_TENSOR_MAP_L2_PROMOTION_L2_128B */
@@ -56,18 +52,16 @@ void hy_device_free(Plan *p) {
   if (p->exec) p->driver->exec_destroy(p->exec);
   if (p->graph) p->driver->graph_destroy(p->graph);
   free(p->launch), free(p->place), free(p->table), free(p->argument), free(p->index), free(p->node), free(p->last);
-  free(p->map), free(p->made), free(p->of);
+  free(p->map), free(p->map_memory), free(p->of);
   pthread_mutex_destroy(&p->lock);
   free(p);
 }
 
 static void *copied(const void *from, size_t bytes) {
   void *to = malloc(bytes + 1);
-  return to ? memcpy(to, from, bytes) : NULL;
+  return to && bytes ? memcpy(to, from, bytes) : to;
 }
 
-/* entries: of the table, its last `places` among them. Everything is copied but the driver's functions. NULL: no
- * memory. */
 Plan *hy_device_plan(const Driver *driver, const Launch *launch, int launches, const int *index, int entries,
                      const Place *place, int places, const Map *map, int maps, int graphs, int sync) {
   int arguments = launches ? launch[launches - 1].first + launch[launches - 1].count : 0;
@@ -81,12 +75,13 @@ Plan *hy_device_plan(const Driver *driver, const Launch *launch, int launches, c
   p->table = calloc(entries + 1, sizeof(void *)), p->last = calloc(entries + 1, sizeof(void *));
   p->argument = calloc(arguments + 1, sizeof(void **)), p->node = calloc(launches + 1, sizeof(void *));
   p->map = copied(map, maps * sizeof *map), p->of = calloc(maps + 1, sizeof(void *));
-  p->made = aligned_alloc(sizeof(Made), (maps + 1) * sizeof(Made));
+  p->map_memory = malloc(maps * sizeof(Made) + MAP_ALIGNED);
   if (!p->launch || !p->place || !p->index || !p->table || !p->last || !p->argument || !p->node || !p->map || !p->of
-      || !p->made) {
+      || !p->map_memory) {
     hy_device_free(p);
     return NULL;
   }
+  p->made = (Made *)(((uintptr_t)p->map_memory + MAP_ALIGNED - 1) / MAP_ALIGNED * MAP_ALIGNED);
   for (int i = 0; i < arguments; i++) p->argument[i] = &p->table[index[i]];
   for (int i = 0; i < maps; i++) p->argument[map[i].argument] = (void **)&p->made[i];
   return p;
@@ -162,14 +157,11 @@ static int replay(Plan *p, void *stream, int *failed) {
   return p->driver->graph_launch(p->exec, stream);
 }
 
-/* Launch all. table: one entry for each of the plan's but the places. 0, or the driver's error and in *failed 1 + the
- * number of the kernel. A stream that is being captured takes the kernels one by one: they are part of its own
- * graph. */
 int hy_device_run(Plan *p, void *const *table, void *stream, int capturing, int *failed) {
   int given = p->entries - p->places, code;
   *failed = 0;
   pthread_mutex_lock(&p->lock);                /* the kernels of two calls never mix: they share memory */
-  memcpy(p->table, table, given * sizeof(void *));
+  if (given) memcpy(p->table, table, given * sizeof(void *));
   for (int i = 0; i < p->places; i++) p->table[given + i] = (char *)p->table[p->place[i].base] + p->place[i].offset;
   code = map_arrays(p, failed);
   if (!code && p->graphs && !p->sync && !capturing && !p->exec && p->runs++ >= GRAPH_AFTER && build(p)) p->graphs = 0;
@@ -178,14 +170,12 @@ int hy_device_run(Plan *p, void *const *table, void *stream, int capturing, int 
   return code;
 }
 
-/* Whether a stream is being captured; -1: the driver cannot say. */
 int hy_device_capturing(const Driver *driver, void *stream) {
   int status = 0;
   if (!stream) return 0;                       /* the legacy stream cannot be */
   return driver->capturing(stream, &status) ? -1 : status != 0;
 }
 
-/* The calling thread's context; NULL: none. */
 void *hy_device_current(const Driver *driver) {
   void *context = NULL;
   return driver->current(&context) ? NULL : context;

@@ -212,6 +212,16 @@ template <class Op> HY_FN void hy_merge_columns(float (&v)[8], Op op, int lane) 
     }
 }
 
+// Merges a reduction of four neighbouring lanes, which all get it.
+template <class Op> HY_FN float hy_merge_lanes(float v, Op op) {
+#pragma unroll
+    for (int step = 1; step < 4; step *= 2) {
+        const float other = __shfl_xor_sync(~0u, v, step);
+        v = threadIdx.x & step ? op(other, v) : op(v, other);       // the lower lane is always on the left
+    }
+    return v;
+}
+
 // A barrier of the first THREADS threads of a block, whole warps, all of which call it.
 template <int THREADS> HY_FN void hy_sync() {
 #ifdef CUDA_ON_CPU

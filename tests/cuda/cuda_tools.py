@@ -12,6 +12,8 @@ import pytest
 
 from hybrid import ir, runtime
 from hybrid.codegen import cuda as printer
+from hybrid.codegen.printers.cuda import contraction, warpgroup
+from hybrid.codegen.printers.cuda.shares import Division
 from hybrid.codegen.printers.cuda.target import current, printing_for
 from hybrid.base.device import array_module, find_cupy, gpu
 from hybrid.runtime.cuda import nvrtc, watch
@@ -185,3 +187,28 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
         text.source = text.source.replace("p0[t] =", "p0[nowhere] =")
         return text
     monkeypatch.setattr(printer, "print_program", broken)
+
+
+# ---- products whose slices come through tensor maps
+def slices_through_maps(patch: pytest.MonkeyPatch) -> None:
+    """Every product is one of warpgroups whose slices a warpgroup of their own copies."""
+    patch.setattr(contraction, "pick_warpgroup", lambda p: Division(warpgroup.TILES[3], 0))
+    patch.setattr(warpgroup, "specializes", lambda division: True)
+    patch.setattr(contraction, "columns_first", lambda k: False)
+
+
+def two_products() -> ir.Program:
+    """relu(x @ w.T) @ w.T of 64 x 64 halves: two launches, which are a graph."""
+    x, w = (ir.input(i, (64, 64), "float16") for i in range(2))
+    inner = ir.map("relu", ir.dot(x, w, ((1,), (1,))))
+    return ir.Program((x, w), (ir.dot(inner, w, ((1,), (1,))),), ())
+
+
+def factors(seed: int) -> list[np.ndarray]:
+    """What ``two_products`` takes: whole numbers, whose products are exact."""
+    return [np.random.default_rng(seed).integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(2)]
+
+
+def product_of(x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """What ``two_products`` gives."""
+    return np.maximum(x.astype(np.float32) @ w.T, 0) @ w.T

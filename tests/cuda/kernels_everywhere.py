@@ -26,6 +26,7 @@ from hybrid.runtime.cuda import emulator, interface, nvrtc, program, sources
 from . import watch_record as record
 from .cuda_tools import _alike
 from .ptx_beside import texts
+from .watch_record import pytest_runtest_setup  # noqa: F401  a hook
 
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90a", "sm_100", "sm_120")
 PROCESSORS = {"sm_75": 40, "sm_80": 108, "sm_86": 84, "sm_90a": 132}       # of a T4, A100, A10, H100
@@ -38,7 +39,6 @@ NEEDS = {"hy_wgmma": "sm_90a", "hy_cp_async_bulk": "sm_90a", "hy_mbarrier_expect
 ONLY = ("hy_wgmma", "hy_cp_async_bulk", "hy_mbarrier_expect", "hy_copy_box", "by_lanes")
 BEGIN = 'extern "C" __global__'
 found: dict[str, dict[str, bool]] = {}                     # by text: for what it is compiled, and whether it may spill
-on_purpose: set[str] = set()                               # the test, where its kernels are wrong on purpose
 printed_for: ContextVar[Any] = ContextVar("printed_for", default=None)          # the driver of a kind of GPU
 within_program = ContextVar("within_program", default=False)
 
@@ -53,7 +53,7 @@ def kinds() -> dict[str, list[str]]:
 
 def note(text: str, archs: dict[str, bool]) -> None:
     """A kernel, and whether it may spill where; once in the file."""
-    if on_purpose:
+    if record.on_purpose:
         return
     known = found.setdefault(text, {})
     new = {arch: may for arch, may in archs.items() if known.get(arch) != may}
@@ -144,12 +144,6 @@ class _Computed:
         for (slot, _), value in zip(whole.updates, updates):
             arrays[slot][...] = value
         return [np.array(y) for y in outputs]
-
-
-def pytest_runtest_setup(item: Any) -> None:
-    """Tests whose kernels are wrong on purpose are left alone."""
-    on_purpose.clear()
-    on_purpose.update(item.nodeid for _ in item.iter_markers("unwatched"))
 
 
 def pytest_sessionstart() -> None:

@@ -27,6 +27,7 @@ from . import watch_record as record
 from .ptx import Memory
 from .ptx_floats import COARSER
 from .ptx_text import Entry, PtxError, TooLong, arch_of, compile_ptx, parse
+from .watch_record import pytest_runtest_setup  # noqa: F401  a hook
 
 MOST = int(os.environ.get("HYBRID_PTX_STEPS", "200000"))   # instructions of a launch, each of some microseconds
 TRIES, BYTES = 2, 1 << 26
@@ -39,7 +40,6 @@ WHOLE = {"int", "unsigned", "long", "short", "char"}
 outcomes: dict[str, str] = {}                              # by kernel: "agrees", or why it does not count
 names: dict[str, str] = {}                                 # by kernel: what a test called it
 tries: Counter[str] = Counter()
-wrong: set[str] = set()                                    # the test, where its kernels are wrong on purpose
 entries: dict[str, Entry | str] = {}
 arrays: dict[int, weakref.ref[Any]] = {}                   # where the arrays are that were made known lately
 
@@ -181,7 +181,7 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
     """Run a launch in both, and compare."""
     launch, known = plan._launches[i], plan._module.texts
     text = known.get(launch.kernel, "")
-    if wrong or not text or outcomes.get(text) == "agrees" or tries[text] >= TRIES:
+    if record.on_purpose or not text or outcomes.get(text) == "agrees" or tries[text] >= TRIES:
         return run()
     tries[text] += 1
     names[text] = launch.kernel
@@ -207,17 +207,10 @@ def beside(plan: Any, i: int, pointers: Sequence[int], run: Any) -> None:
     return None
 
 
-def pytest_runtest_setup(item: Any) -> None:
-    """Tests whose kernels are wrong on purpose are left alone."""
-    wrong.clear()
-    wrong.update(item.nodeid for _ in item.iter_markers("unwatched"))
-
-
 def pytest_sessionstart() -> None:
     """From here on both run what tests launch."""
     record.read()
     init, point = emulator.EmulatorModule.__init__, emulator.EmulatorDriver.pointer
-    alone = emulator.EmulatorPlan.run
 
     def prepare(self: Any, source: str, kernels: Sequence[str], *more: Any, **named: Any) -> None:
         init(self, source, kernels, *more, **named)
@@ -227,13 +220,9 @@ def pytest_sessionstart() -> None:
         remember(array)
         return point(self, array)
 
-    def run(self: Any, pointers: Sequence[int]) -> None:
-        if len(pointers) < self._table_size:
-            return alone(self, pointers)                       # which refuses them
-        table = emulator.ffi.new("void *[]", [emulator.ffi.cast("void *", p) for p in pointers] or [emulator.ffi.NULL])
-        options = emulator.ffi.new("struct EmuOptions *", emulator._options(self._order, self._seed))
+    def run_all(self: Any, pointers: Sequence[int], table: Any, options: Any) -> None:
         watcher = self._module.watcher
-        with self._module.lock, watch.one:
+        with watch.one:
             for i, launch in enumerate(self._launches):
                 def one(i: int = i) -> None:
                     if watcher is not None:
@@ -243,10 +232,9 @@ def pytest_sessionstart() -> None:
                 if watcher is not None:
                     watch.begin(watcher, [pointers[a] for a in launch.args], i == 0)
                 beside(self, i, pointers, one)
-        return None
     emulator.EmulatorModule.__init__ = prepare             # type: ignore[method-assign]
     emulator.EmulatorDriver.pointer = pointer              # type: ignore[method-assign]
-    emulator.EmulatorPlan.run = run                        # type: ignore[method-assign]
+    emulator.EmulatorPlan._run_all = run_all               # type: ignore[method-assign]
 
 
 def pytest_sessionfinish(session: Any) -> None:

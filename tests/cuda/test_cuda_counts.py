@@ -21,6 +21,7 @@ from ..paths import DATA, ROOT
 
 BUDGETS = json.loads((DATA / "gpu_budgets.json").read_text())
 QUICK = ("MLP, batch 256", "softmax", "LayerNorm", "GEMM 4096")
+BESIDE_BENCHMARKS = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"}
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import gpu_sass  # noqa: E402  it lies with the benchmarks
 
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.skipif(not nvrtc.available() or not gpu_sass.available(
 def counted(only: str) -> dict[str, Any]:
     """By program and GPU, from a process of its own, which replaces the driver."""
     done = subprocess.run([sys.executable, str(ROOT / "benchmarks" / "gpu_counts.py"), "--json", "--only", only],
-                          capture_output=True, text=True, check=False)
+                          capture_output=True, text=True, check=False, env=BESIDE_BENCHMARKS)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
@@ -80,7 +81,7 @@ def test_bytes_of_kernels() -> None:
 """
     code = f"import gpu_counts; print(gpu_counts._bytes({report!r}, ['k0', 'k1']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
-                          env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"})
+                          env=BESIDE_BENCHMARKS)
     assert done.stdout.strip() == str([4 * 33 * 64, 4 * 4 * 64]), done.stderr
 
 

@@ -215,6 +215,19 @@ def test_an_error_names_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
         fake_cupy.library().cuStreamSynchronize(fake_cupy.ffi.NULL)
 
 
+def test_an_error_that_a_wait_meets_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is of a kernel before, and CuPy tells the driver's name of it alone."""
+    f, x = mx.hybridize(lambda x: nd.tanh(x) * 2), nd.ones((4, 4))
+    f(x).wait_to_read()
+    failing(b"k0")
+    try:
+        y = f(x)
+        with pytest.raises(DeviceError, match=r"host.py:\d+: gpu\(0\) failed: .* earlier .*HYBRID_CUDA_SYNC=1"):
+            y.wait_to_read()
+    finally:
+        failing(b"")
+
+
 def test_a_training_step_copies_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rates and counts of Adam go with the launch, by value: the same weights as on the CPU, where each step has other
     numbers."""

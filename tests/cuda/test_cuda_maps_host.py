@@ -7,14 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import device, ir, runtime
+from hybrid import device, runtime
 from hybrid.base.errors import DeviceError
-from hybrid.codegen.printers.cuda import contraction, warpgroup
-from hybrid.codegen.printers.cuda.shares import Division
 from hybrid.runtime import launcher
 from hybrid.runtime.cuda import driver_api, native, tensor_maps
 
 from . import fake_cupy
+from .cuda_tools import factors, product_of, slices_through_maps, two_products
 from .fake_cupy import STATE
 from .test_cuda_cupy import stand_in  # noqa: F401  a fixture
 
@@ -24,25 +23,11 @@ pytestmark = [pytest.mark.skipif(launcher.load() is None, reason="no headers of 
 
 @pytest.fixture
 def products_by_warpgroups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every product is one of warpgroups whose slices a warpgroup of their own copies."""
-    monkeypatch.setattr(contraction, "pick_warpgroup", lambda p: Division(warpgroup.TILES[3], 0))
-    monkeypatch.setattr(warpgroup, "specializes", lambda division: True)
-    monkeypatch.setattr(contraction, "columns_first", lambda k: False)
+    slices_through_maps(monkeypatch)
 
 
 def compiled() -> Any:
-    """relu(x @ w.T) @ w.T: two launches, which are a graph."""
-    x, w = (ir.input(i, (64, 64), "float16") for i in range(2))
-    inner = ir.map("relu", ir.dot(x, w, ((1,), (1,))))
-    return runtime.compile(ir.Program((x, w), (ir.dot(inner, w, ((1,), (1,))),), ()), device.gpu(0))
-
-
-def given(seed: int) -> list[np.ndarray]:
-    return [np.random.default_rng(seed).integers(-2, 3, (64, 64)).astype(np.float16) for _ in range(2)]
-
-
-def expected(x: np.ndarray, w: np.ndarray) -> np.ndarray:
-    return np.maximum(x.astype(np.float32) @ w.T, 0) @ w.T
+    return runtime.compile(two_products(), device.gpu(0))
 
 
 def counted() -> dict[str, int]:
@@ -52,10 +37,10 @@ def counted() -> dict[str, int]:
 def test_graphs_take_maps_of_arrays_that_lie_elsewhere() -> None:
     """Launches one by one, then a graph; where an array is the same, so is its map."""
     run, before = compiled(), counted()
-    kept = [[fake_cupy.CUPY.array(a) for a in given(seed)] for seed in range(3)]
+    kept = [[fake_cupy.CUPY.array(a) for a in factors(seed)] for seed in range(3)]
     for turn in range(9):
         x, w = kept[turn % 3]
-        np.testing.assert_array_equal(run([x, w])[0].get(), expected(*given(turn % 3)))
+        np.testing.assert_array_equal(run([x, w])[0].get(), product_of(*factors(turn % 3)))
     after = {n: count - before[n] for n, count in counted().items()}
     assert after["graphs"] == 1 and after["replays"] >= 6 and after["sets"] >= 6
     assert "hy_copy_box" in run.report.source and "as slices through tensor maps" in str(run.report)
@@ -83,7 +68,8 @@ def test_without_the_drivers_function_slices_come_another_way(monkeypatch: pytes
     native.library.cache_clear()
     try:
         run = compiled()
-        np.testing.assert_array_equal(run([fake_cupy.CUPY.array(a) for a in given(5)])[0].get(), expected(*given(5)))
+        given = factors(5)
+        np.testing.assert_array_equal(run([fake_cupy.CUPY.array(a) for a in given])[0].get(), product_of(*given))
         assert "hy_copy_box" not in run.report.source.partition("__global__")[2]
         assert "not as slices through tensor maps: the GPU's driver has no cuTensorMapEncodeTiled" in str(run.report)
     finally:

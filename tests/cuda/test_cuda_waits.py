@@ -21,12 +21,11 @@ import pytest
 
 import hybrid
 import hybrid as mx
-from hybrid import autograd, gluon, nd
+from hybrid import autograd, gluon, kernels, nd
 from hybrid.base import device, pending
 from hybrid.buffers import array as arrays
 from hybrid.jit.deferred import rounds
 from hybrid.passes import channels_last
-from hybrid.kernels import text as kernel_text
 from hybrid.runtime import cuda, launcher, toolchain
 from hybrid.runtime.cuda import Launch, bound, cupy_driver, native, program
 
@@ -325,7 +324,7 @@ def test_threads_do_not_mix_the_arguments_of_a_graph() -> None:
     """The graph's launch is behind the lock under which its kernels' arguments are set."""
     lib = native.library()
     assert lib is not None and graph_of_two_threads(lib) == [15, 25]
-    text = kernel_text("c", "device_plan.c")
+    text = kernels.whole("c", "device_plan.c")
     so = compiled_without(text.replace("pthread_mutex_unlock(&p->lock);", ""), "pthread_mutex_lock(&p->lock);")
     assert graph_of_two_threads(native.Library(native.ffi.dlopen(so), lib.driver)) != [15, 25]
 

@@ -158,6 +158,7 @@ static bool stays(int number) { return atoi(getenv("REMOVED")) != number; }
 
 @pytest.mark.skipif(not shutil.which("g++") or not shutil.which("addr2line"), reason="no g++ or addr2line")
 @pytest.mark.skipif(find_cupy() is not None, reason="there is a GPU, which runs the kernels themselves")
+@pytest.mark.unwatched
 @pytest.mark.parametrize("way", WAYS)
 def test_nothing_is_too_much(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each wait, arrival and fence of blocks whose slices are copied by a warpgroup of their own is needed: the

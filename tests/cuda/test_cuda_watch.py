@@ -212,27 +212,71 @@ def test_no_kernel(): raise AssertionError
 """
 
 
-def test_what_was_found_right_is_not_watched_again(tmp_path: Path) -> None:
-    """``make watch-gpu``: a kernel is watched with each grid, and interpreted, once; tests without kernels are left
-    out."""
-    (tmp_path / "test_grids.py").write_text(GRIDS)
+def plugins_say(tmp_path: Path, tests: str) -> tuple[str, list[str]]:
+    """What pytest says of tests with the plugins of ``make watch-gpu``, and what of it was watched. They must pass."""
+    (tmp_path / "test_some.py").write_text(tests)
     names = "watch_summary", "ptx_beside", "watch_each", "cuda_alone"
     plugins = [word for name in names for word in ("-p", f"tests.cuda.{name}")]
     orders = "HYBRID_EMU_ORDER", "HYBRID_EMU_BLOCKS", "HYBRID_EMU_SUMS"            # with others, more runs are counted
     env = {k: v for k, v in os.environ.items() if k not in orders}
     env.update(HYBRID_WATCHED=str(tmp_path / "watched.txt"), PYTHONPATH=str(ROOT))
-    said = []
-    for _ in range(2):
-        done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins,
-                               str(tmp_path / "test_grids.py")], cwd=ROOT, text=True, capture_output=True, env=env)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "3 passed, 1 deselected" in done.stdout
-        said.append(next(line for line in done.stdout.splitlines() if line.startswith("watched: ")))
-    assert said[0] == ("watched: 1 kernels watched, 2 launches watched, 2 modules known before, 1 modules watched, "
-                       "1 modules watched for other grids, 4 runs in other orders")
-    assert said[1] == "watched: 3 modules known before"
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins,
+                           str(tmp_path / "test_some.py")], cwd=ROOT, text=True, capture_output=True, env=env)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, [line for line in done.stdout.splitlines() if line.startswith("watched: ")]
+
+
+def test_what_was_found_right_is_not_watched_again(tmp_path: Path) -> None:
+    """``make watch-gpu``: a kernel is watched with each grid, and interpreted, once; tests without kernels are left
+    out."""
+    (output, first), (_, second) = [plugins_say(tmp_path, GRIDS) for _ in range(2)]
+    assert "3 passed, 1 deselected" in output
+    assert first == ["watched: 1 kernels watched, 2 launches watched, 2 modules known before, 1 modules watched, "
+                     "1 modules watched for other grids, 4 runs in other orders"]
+    assert second == ["watched: 3 modules known before"]
     keys = (tmp_path / "watched.txt").read_text().split()
     assert len(keys) == len(set(keys)) == (4 if nvrtc.available() else 3)          # the text, two grids, its PTX
+
+
+MAPS = """from tests.cuda.cuda_tools import run_cuda
+from tests.cuda.test_cuda_tensor_maps import ARRAYS, EVERY, LAUNCHES
+
+def test_cuda_boxes():
+    run_cuda(EVERY, LAUNCHES[:1], ARRAYS)
+"""
+ON_PURPOSE = """import numpy as np
+import pytest
+from hybrid.base.errors import HybridError
+from tests.cuda.cuda_tools import run_cuda
+
+TEXT = '''#include <stdlib.h>
+extern "C" __global__ void k(float *x) {
+  __shared__ float s[32];
+  s[threadIdx.x] = threadIdx.x;
+  if (atoi(getenv("RIGHT"))) __syncthreads();
+  x[threadIdx.x] = s[31 - threadIdx.x];
+}'''
+
+@pytest.mark.unwatched
+@pytest.mark.parametrize("right", [True, False])
+def test_cuda(right, monkeypatch):
+    monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
+    monkeypatch.setenv("HYBRID_TEST_ARCHS", "none")
+    monkeypatch.setenv("RIGHT", str(int(right)))
+    try:
+        run_cuda(TEXT, [("k", (1, 1, 1), (32, 1, 1), 0, (0,))], [np.zeros(32, np.float32)])
+    except HybridError as err:
+        assert not right and "race in shared memory" in str(err)
+    else:
+        assert right
+"""
+
+
+@pytest.mark.parametrize("tests, count", [(MAPS, 1), (ON_PURPOSE, 2)], ids=["tensor maps", "wrong on purpose"])
+def test_plugins_leave_launches_as_they_are(tests: str, count: int, tmp_path: Path) -> None:
+    """Tensor maps reach kernels that are watched and interpreted; of a text that is right, and then wrong on purpose,
+    each run is watched."""
+    assert f"{count} passed" in plugins_say(tmp_path, tests)[0]
 
 
 def test_a_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,7 @@ def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: N
     kind."""
     jobs = hold(monkeypatch)
     monkeypatch.setattr(background.Job, "is_silent", lambda self: False)
-    monkeypatch.setattr(background.Queue, "expect", lambda self, now=True: None)         # no process starts
+    monkeypatch.setattr(background.Queue, "expect", lambda self: None)        # no process starts
 
     def new_process(layers: int) -> Any:
         jobs.clear()

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy
 import pytest
 
+from hybrid import kernels
 from hybrid.base import system
-from hybrid.kernels import text as kernel_text
 from hybrid.runtime import launcher, toolchain
 
 from ..codegen.cross_worker import TARGETS, ZIG
@@ -182,10 +182,11 @@ def test_programs_for_other_systems(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["x86_64-windows-gnu", "aarch64-macos", "x86_64-macos"])
 def test_threads_and_launcher_for_other_systems(target: str, tmp_path: Path) -> None:
     """The launcher is compiled against this Python's headers, with Windows's settings of sizes in place of Linux's."""
-    (tmp_path / "pool.c").write_text(kernel_text("c", "pool.c"))
-    done = subprocess.run([*ZIG, "-target", target, "-O1", "-shared", str(tmp_path / "pool.c"), "-o",
-                           str(tmp_path / "pool.bin")], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    for name in ("pool.c", "device_plan.c"):
+        (tmp_path / name).write_text(kernels.whole("c", name))
+        done = subprocess.run([*ZIG, "-target", target, "-O1", "-shared", str(tmp_path / name), "-o",
+                               str(tmp_path / f"{name}.bin")], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
     headers = launcher._headers()
     if not (headers / "Python.h").exists():
         pytest.skip("needs Python's headers")

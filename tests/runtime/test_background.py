@@ -170,7 +170,7 @@ def test_what_comes_after_a_call_that_came_again_begins(in_background: None, mon
 def test_compilers_begin_at_once_where_such_a_call_is_known(in_background: None, monkeypatch: pytest.MonkeyPatch
                                                             ) -> None:
     jobs = hold(monkeypatch)
-    monkeypatch.setattr(background.Queue, "expect", lambda self, now=True: None)         # no process starts
+    monkeypatch.setattr(background.Queue, "expect", lambda self: None)                   # no process starts
 
     def double(x: object) -> object:
         return nd.tanh(x) * 2

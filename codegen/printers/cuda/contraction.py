@@ -10,6 +10,7 @@ import numpy as np
 
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
+from hybrid.passes.tile_statistics import OF_COLUMNS, Groups
 
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
@@ -57,23 +58,28 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
     return print_warpgroup(p, division) if division is not None else print_mma(p)
 
 
-def can_carry(k: Kernel) -> bool:
-    """Whether the kernel of a contraction can carry reductions of each 16 rows of its result: a warp (or, without
-    tensor cores, one pass through shared memory) must have all 16 rows of a column, and a block the sums over the whole
+def why_not_carried(k: Kernel, groups: Groups) -> str:
+    """Why the kernel of a contraction cannot carry reductions of groups of its result; empty if it can. A warp (or,
+    without tensor cores, one pass through shared memory) must have all of a group, and a block the sums over the whole
     depth."""
     if k.dot is None or of_groups(k.dot):
-        return False
+        return "products of groups have kernels of their own"
     p = Product(k, "", columns_first(k))
-    if p.batch != 1 or min(p.rows, p.columns) <= FEW or p.rows % 16 or k.root.size != p.rows * p.columns:
-        return False
+    if p.batch != 1 or min(p.rows, p.columns) <= FEW or k.root.size != p.rows * p.columns:
+        return "there are several products, few rows or few columns, or not all results are stored"
+    if p.rows % OF_COLUMNS.size if groups is OF_COLUMNS else k.root.shape[-1] != p.columns:
+        return "its groups are no neighbours in tiles"
     axes = (*p.m.rows, *p.m.columns)
     steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in axes]
     if any(v.extent > 1 and step != after for v, step, after in zip(axes, steps, _row_major(axes))):
-        return False
+        return "results are not stored in the order of rows"
     if not takes_mma(p):
-        return p.sum_dtype == np.float32 and grid_of(p).in_registers
+        plain = grid_of(p)
+        whole = plain.in_registers and (groups is OF_COLUMNS or plain.tile.columns % groups.size == 0)
+        return "" if whole and p.sum_dtype == np.float32 else "no block has the sums of a group"
     division = pick_warpgroup(p) or pick(p)
-    return division.tile.ni % 4 == 0 and Grid(p, division, LINE // p.dot.dtype.itemsize).in_registers
+    whole = division.tile.ni % 4 == 0 and Grid(p, division, LINE // p.dot.dtype.itemsize).in_registers
+    return "" if whole else "no block has the sums of a group"
 
 
 def _row_major(vs: Sequence[Var]) -> list[int]:

@@ -38,7 +38,7 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
 def _place(width: int) -> Place:
     """Where a lane has a sum among the accumulators."""
     at = f"(z * {width} + j)" if width > 1 else "z"
-    return Place(f"[x / 2][y + {at} / 2]", f"{at} % 2")
+    return Place(f"y + {at} / 2", f"{at} % 2")
 
 
 def _finish(p: Product, width: int, inner: Var | None, part: str | None) -> list[str] | None:

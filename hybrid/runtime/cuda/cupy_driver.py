@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.base import config
+from hybrid.base import config, gpu_scope
+from hybrid.base.device import gpu
 
 from . import driver_api, native, nvrtc
 from .interface import Driver, Launch, Module, Plan, checked
@@ -200,8 +201,7 @@ class CuPyDriver(Driver):
     def memory(self) -> tuple[int, int]:
         """See ``Driver.memory``; what CuPy's pool holds unused is free too."""
         with self._cupy.cuda.Device(self._id):
-            free, total = self._cupy.cuda.runtime.memGetInfo()
-            return free + self._cupy.get_default_memory_pool().free_bytes(), total
+            return gpu_scope.memory(self._cupy)
 
     def alloc(self, nbytes: int) -> Any:
         """A uint8 array from CuPy's memory pool."""
@@ -223,8 +223,8 @@ class CuPyDriver(Driver):
         (array.data + first).memset_async(0, nbytes, self._cupy.cuda.get_current_stream())
 
     def active(self) -> AbstractContextManager[Any]:
-        """Makes this device CuPy's current one, if it is not."""
-        return super().active() if self._cupy.cuda.runtime.getDevice() == self._id else self._cupy.cuda.Device(self._id)
+        """See ``gpu_scope.OnGpu``."""
+        return gpu_scope.OnGpu(self._cupy, gpu(self._id))
 
     def pointer(self, array: Any) -> int:
         """Address of a CuPy array."""

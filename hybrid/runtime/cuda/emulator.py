@@ -34,7 +34,7 @@ FLAGS = ("-std=c++17", "-O1", "-march=native", "-fno-strict-aliasing", "-fno-mat
          "-fvisibility=hidden")
 MANY = 64                        # kernels from which on compiling them well takes longer than running them
 ffi = cffi.FFI()
-ffi.cdef(tensor_maps.DECLARATION + """
+ffi.cdef("""
 struct EmuOptions { int order; unsigned seed; int sums, resident; };
 struct EmuLaunch {
     int kernel; unsigned grid[3], block[3]; unsigned long dynamic_bytes; int cooperative, first_arg, args;
@@ -174,7 +174,7 @@ class EmulatorPlan(Plan):
         self._table_size = 1 + max((a for launch in launches for a in launch.args), default=-1)
         self._index = ffi.new("int[]", [a for launch in launches for a in launch.args] or [0])
         self._native = ffi.new("struct EmuLaunch[]", max(1, len(launches)))
-        self._maps: list[tuple[int, Any, Any]] = []            # an array's position, its map as C has it, memory
+        self._maps: list[tuple[int, Any, Any]] = []            # an array's position, its map's fields, memory
         first = 0
         for native, launch in zip(self._native, launches):
             kernel = module.kernels.index(launch.kernel)
@@ -187,7 +187,7 @@ class EmulatorPlan(Plan):
             for i, m in launch.maps:
                 memory = ffi.new("char[]", tensor_maps.BYTES + 64)
                 self._index[first + i] = self._table_size + len(self._maps)
-                self._maps.append((launch.args[i], ffi.new("Map *", tensor_maps.fields(m)), memory))
+                self._maps.append((launch.args[i], tensor_maps.fields(m), memory))
             first += len(launch.args)
 
     def _map(self, pointers: Sequence[int]) -> list[int]:
@@ -195,9 +195,9 @@ class EmulatorPlan(Plan):
         made = []
         for position, m, memory in self._maps:
             at = -(-int(ffi.cast("uintptr_t", memory)) // 64) * 64
-            if self._module.library.emu_make_map(ffi.cast("void *", at), m.type, m.rank,
-                                                 ffi.cast("void *", pointers[position] + m.offset), m.size, m.stride,
-                                                 m.box, m.swizzle):
+            if self._module.library.emu_make_map(ffi.cast("void *", at), m["type"], m["rank"],
+                                                 ffi.cast("void *", pointers[position] + m["offset"]), m["size"],
+                                                 m["stride"], m["box"], m["swizzle"]):
                 raise EmulatorError(f"a tensor map that the driver does not make. Source: {self._module.source_path}")
             made.append(at)
         return made
@@ -207,26 +207,28 @@ class EmulatorPlan(Plan):
         if len(pointers) < self._table_size:
             raise ValueError(f"the launches use {self._table_size} pointers, {len(pointers)} were given")
         options = ffi.new("struct EmuOptions *", _options(self._order, self._seed))
-        watcher = self._module.watcher
         with self._module.lock:                            # a module has one set of threads
-            entries = [*pointers[:self._table_size], *self._map(pointers)] if self._maps else pointers
+            entries = [*pointers[:self._table_size], *self._map(pointers)]
             table = ffi.new("void *[]", [ffi.cast("void *", p) for p in entries] or [ffi.NULL])
-            if watcher is not None:
-                return self._run_watched(watcher, pointers, table, options)
+            self._run_all(pointers, table, options)
+
+    def _run_all(self, pointers: Sequence[int], table: Any, options: Any) -> None:
+        """Run the launches on a table of what they are given. Watched, they run one by one, so that what is found has a
+        kernel's name, and one module at a time: there is one watcher."""
+        watcher = self._module.watcher
+        if watcher is None:
             failed = self._module.library.emu_run(self._native, len(self._launches), self._index, table, options)
             if failed:
                 raise self._error(failed - 1)
-
-    def _error(self, launch: int, reason: str = "") -> EmulatorError:
-        reason = reason or ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
-        return EmulatorError(f"kernel {self._launches[launch].kernel}: {reason} Source: {self._module.source_path}")
-
-    def _run_watched(self, watcher: Any, pointers: Sequence[int], table: Any, options: Any) -> None:
-        """Launch by launch, so that what is found has a kernel's name. One module at a time: there is one watcher."""
+            return
         with watch.one:
             for i, launch in enumerate(self._launches):
                 watch.begin(watcher, [pointers[a] for a in launch.args], i == 0)
                 self._watch_one(watcher, i, table, options)
+
+    def _error(self, launch: int, reason: str = "") -> EmulatorError:
+        reason = reason or ffi.string(self._module.library.emu_last_error()).decode(errors="replace")
+        return EmulatorError(f"kernel {self._launches[launch].kernel}: {reason} Source: {self._module.source_path}")
 
     def _watch_one(self, watcher: Any, i: int, table: Any, options: Any) -> None:
         """Run a launch whose arrays are announced. EmulatorError says what it did wrong."""

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import cffi
 
+from hybrid import kernels
 from hybrid.base import config
 from hybrid.base.errors import CompileError, DeviceError
-from hybrid.kernels import text as kernel_text
+from hybrid.base.gpu_scope import EARLIER
 
 from .. import plans, shared_objects, toolchain
 from . import driver_api, tensor_maps
@@ -26,20 +27,7 @@ FUNCTIONS = ("cuLaunchKernel", "cuLaunchCooperativeKernel", "cuStreamSynchronize
 PER_THREAD = 2                          # the handle of a thread's own default stream: one number for many streams
 
 ffi = cffi.FFI()
-ffi.cdef("""
-typedef struct { void *function[14]; } Driver;
-typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;
-typedef struct { int base; size_t offset; } Place;
-""" + tensor_maps.DECLARATION + """
-typedef struct Plan Plan;
-Plan *hy_device_plan(const Driver *, const Launch *, int, const int *, int, const Place *, int, const Map *, int,
-                     int, int);
-int hy_device_run(Plan *, void *const *, void *, int, int *);
-int hy_device_capturing(const Driver *, void *);
-void *hy_device_current(const Driver *);
-void hy_device_counts(const Plan *, long *);
-void hy_device_free(Plan *);
-""")
+ffi.cdef(kernels.text("c", "device_plan.h") + f"struct Driver {{ void *function[{len(FUNCTIONS) + 1}]; }};")
 
 
 class Ready(NamedTuple):
@@ -66,8 +54,8 @@ class Library(NamedTuple):
 
 
 def _built() -> Path | None:
-    return plans.remembered("device_plan", lambda: shared_objects.build(kernel_text("c", "device_plan.c"),
-                                                                   ("-lpthread",))[0])
+    return plans.remembered("device_plan", lambda: shared_objects.build(kernels.whole("c", "device_plan.c"),
+                                                                        ("-lpthread",))[0])
 
 
 @functools.cache
@@ -101,7 +89,7 @@ class NativePlan:
     def __init__(self, lib: Library, launches: Sequence[Ready], entries: int, places: Sequence[tuple[int, int]] = ()):
         self._lib, self.names, self.given = lib, [launch.name for launch in launches], entries
         index = [a for launch in launches for a in launch.args]
-        native = ffi.new("Launch[]", max(1, len(launches)))
+        native = ffi.new("Launch[]", len(launches))
         first, maps = 0, []
         for number, (n, launch) in enumerate(zip(native, launches)):
             maps += [tensor_maps.fields(m, first + i, number) for i, m in launch.maps]
@@ -109,8 +97,8 @@ class NativePlan:
             n.shared, n.cooperative, n.first, n.count = launch.shared, launch.cooperative, first, len(launch.args)
             first += len(launch.args)
         self.sync = config.cuda_sync()
-        self.plan = lib.c.hy_device_plan(lib.driver, native, len(launches), ffi.new("int[]", index or [0]),
-                                         entries + len(places), ffi.new("Place[]", list(places) or [(0, 0)]),
+        self.plan = lib.c.hy_device_plan(lib.driver, native, len(launches), ffi.new("int[]", index),
+                                         entries + len(places), ffi.new("Place[]", list(places)),
                                          len(places), ffi.new("Map[]", maps), len(maps), config.cuda_graphs(),
                                          self.sync)
         if self.plan == ffi.NULL:
@@ -143,5 +131,4 @@ def failure(name: str, kernel: str, waited: bool, source: str = "") -> DeviceErr
     if kernel and waited:
         return DeviceError(f"kernel {kernel} failed on the GPU: {name}.{where}")
     doing = f"launching kernel {kernel}" if kernel else "launching a program's graph"
-    return DeviceError(f"{doing} failed on the GPU: {name}. The error may be of an earlier kernel: run again with "
-                       f"HYBRID_CUDA_SYNC=1, which waits for each kernel and names the one that fails.{where}")
+    return DeviceError(f"{doing} failed on the GPU: {name}. {EARLIER}{where}")

@@ -18,6 +18,7 @@ from hybrid.codegen.program.merged_launches import APART, COUNTER, Span, merge_l
 
 from ...base.device import Context, array_module, check_dtype
 from ...base.errors import CompileError, DeviceError, OutOfMemoryError
+from ...base.gpu_scope import make_room, megabytes
 from ...ir import Node, Program
 from ...ir.parse import parse
 from ...ir.stmt import text_of
@@ -35,7 +36,7 @@ from .interface import Launch
 from .texts import share_kernels
 
 JOINING = Joining(printer.joins, printer.MOST_POINTERS, printer.turns, printer.takes_attention,
-                  over_scores=printer.takes_over_scores, statistics=printer.can_carry)
+                  over_scores=printer.takes_over_scores, statistics=printer.why_not_carried)
 
 
 def planned_for(program: Program, ctx: Context, frozen: frozenset[int] = frozenset()) -> Planned:
@@ -245,9 +246,8 @@ class CudaProgram:
         free, total = self.driver.memory()
         return (f"{self.ctx} is out of memory: a call of this program takes {megabytes(results + self._arena_bytes)} "
                 f"({megabytes(results)} of results, {megabytes(self._arena_bytes)} of working memory) beside "
-                f"{megabytes(inputs)} of inputs, and {megabytes(free)} of {megabytes(total)} are free. Take a smaller "
-                f"batch, compute in float16 or bfloat16, drop arrays that are not needed, or give unused memory "
-                f"back: {self.ctx}.empty_cache()")
+                f"{megabytes(inputs)} of inputs, and {megabytes(free)} of {megabytes(total)} are free. "
+                f"{make_room(self.ctx)}")
 
     def _ready(self, i: int, a: Any) -> tuple[Any, int]:
         """An input as kernels read it (C order, on a 16-byte boundary), and its address."""
@@ -352,8 +352,3 @@ class Preparation(CudaProgram):
         """Compute all results, into arrays that are there. Returns when they are: other streams may read them."""
         self._run([given[s] for s in range(self.given)], [results[k] for k in self._order])
         self.driver.synchronize()
-
-
-def megabytes(count: int) -> str:
-    """Bytes as people read them."""
-    return f"{count / 2**30:.1f} GB" if count >= 2**30 else f"{count / 2**20:.1f} MB"

@@ -11,16 +11,10 @@ ENCODE = "cuTensorMapEncodeTiled"
 TYPES = {"float16": 6, "float32": 7, "float64": 8, "bfloat16": 9}      # CUtensorMapDataType
 SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}                                # CUtensorMapSwizzle, by bytes
 BYTES = 128                                                            # of a tensor map, which begins at 64
-DECLARATION = """
-typedef struct {
-  int argument, launch, type, swizzle; uint32_t rank; size_t offset;
-  uint64_t size[3], stride[2]; uint32_t box[3];
-} Map;
-"""
 
 
 def fields(m: TensorMap, argument: int = 0, launch: int = 0) -> dict[str, Any]:
-    """The fields of a ``Map``. argument: its index among the arguments of all launches of a plan; launch: the
-    number of the kernel."""
+    """The fields of a ``Map`` (kernels/c/device_plan.h). argument: its index among the arguments of all launches of a
+    plan; launch: the number of the kernel."""
     return {"argument": argument, "launch": launch, "type": TYPES[m.dtype], "swizzle": SWIZZLES[m.swizzle],
             "rank": len(m.sizes), "offset": m.offset, "size": m.sizes, "stride": m.strides, "box": m.box}

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 
 from . import rehearse  # the compiler's place is the emulator's, before anything is compiled
 
@@ -19,9 +20,12 @@ import cupy  # noqa: E402  the wheel
 
 import hybrid as mx  # noqa: E402
 from hybrid import autograd, gluon, ir, nd, runtime  # noqa: E402
+from hybrid.base.errors import DeviceError, OutOfMemoryError  # noqa: E402
 from hybrid.gluon import nn  # noqa: E402
 from hybrid.runtime import launcher  # noqa: E402
 from hybrid.runtime.cuda import cupy_driver  # noqa: E402
+
+from ...cuda import cuda_tools  # noqa: E402
 
 GPU, CPU = mx.gpu(0), mx.cpu()
 ORDERS = {"at once": 0, "the least": 1, "others first": 2, "in turn": 3}     # streams.c
@@ -191,7 +195,46 @@ def waits() -> None:
     assert not (right and rehearse.late() == ORDERS["the least"]), "nothing is wrong without the wait"
 
 
-CHECKS = (calls, streams_in_turn, memory, training, captured, waits, several)
+def boxes() -> None:
+    """Slices through tensor maps of arrays that lie elsewhere at each call, in a graph and on a stream of one's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        cuda_tools.slices_through_maps(patch)
+        exe: Any = runtime.compile(cuda_tools.two_products(), GPU)
+    assert "hy_copy_box" in exe.report.source.partition("__global__")[2]
+    stream, held = cupy.cuda.Stream(non_blocking=True), []
+    kept = [[cupy.array(a) for a in cuda_tools.factors(seed)] for seed in range(3)]
+    cupy.cuda.Stream.null.synchronize()
+    for turn in range(9):
+        with stream if turn % 3 == 2 else cupy.cuda.Stream.null:
+            held.append((turn % 3, exe(kept[turn % 3])[0]))
+        stream.synchronize()
+    cupy.cuda.Stream.null.synchronize()
+    for seed, y in held:
+        np.testing.assert_array_equal(y.get(), cuda_tools.product_of(*cuda_tools.factors(seed)))
+
+
+def errors() -> None:
+    """What CuPy raises for want of memory, a kernel that failed and a captured stream says what to do."""
+    f, x = mx.hybridize(lambda a: nd.tanh(a) * 2), nd.array(np.ones((3, 40), np.float32), ctx=GPU)
+    f(x).wait_to_read()
+    for look in (lambda y: y.asnumpy(), lambda y: y.wait_to_read(), lambda y: nd.waitall()):
+        with rehearse.failing("k0"), pytest.raises(DeviceError, match=r"check.py:\d+: gpu\(0\) failed: .*CUDA_SYNC=1"):
+            look(f(x))
+    with rehearse.with_memory(1000):
+        for more in (lambda: nd.array(np.ones((999, 99))), lambda: nd.zeros((999, 99)), lambda: nd.concat(*[x] * 99),
+                     lambda: nd.ones((999, 99), ctx=CPU).as_in_context(GPU)):
+            with GPU, pytest.raises(OutOfMemoryError, match=r"check.py:\d+: gpu\(0\) is out .* MB are free. Take a sm"):
+                more()
+    with cupy.cuda.Stream(non_blocking=True) as stream:
+        stream.begin_capture()
+        for copied in (x.asnumpy, lambda: nd.array(np.ones(3), ctx=GPU)):
+            with pytest.raises(DeviceError, match=r"check.py:\d+: gpu\(0\): .* before begin_capture\(\)"):
+                copied()
+        stream.end_capture()
+    close(f(x), np.full((3, 40), 2 * np.tanh(1)))
+
+
+CHECKS = (calls, streams_in_turn, memory, training, captured, waits, boxes, errors, several)
 
 
 def main() -> None:

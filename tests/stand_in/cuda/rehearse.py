@@ -13,6 +13,7 @@ import re
 import runpy
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -42,7 +43,7 @@ class Compiler:
 cupy_driver.nvrtc = Compiler                               # type: ignore[attr-defined]
 
 ffi = cffi.FFI()
-ffi.cdef("extern long stand_in_left_out; extern int stand_in_late;")
+ffi.cdef("extern long stand_in_left_out, stand_in_memory; extern int stand_in_late; extern char stand_in_fails[64];")
 _driver = ffi.dlopen("libcuda.so.1")
 _before: dict[str, int] = {}                               # by file of tests: launches left out before it
 
@@ -61,6 +62,26 @@ def run_late(order: int) -> None:
     """How late streams run from now on; until now, all is done."""
     device.wait_for_gpus()
     _driver.stand_in_late = order
+
+
+@contextmanager
+def failing(kernel: str) -> Iterator[None]:
+    """Scope in which a kernel fails."""
+    _driver.stand_in_fails = kernel.encode()
+    try:
+        yield
+    finally:
+        _driver.stand_in_fails = b""
+
+
+@contextmanager
+def with_memory(nbytes: int) -> Iterator[None]:
+    """Scope in which the GPU gives so many bytes at most."""
+    before, _driver.stand_in_memory = _driver.stand_in_memory, nbytes
+    try:
+        yield
+    finally:
+        _driver.stand_in_memory = before
 
 
 @pytest.hookimpl(tryfirst=True)
