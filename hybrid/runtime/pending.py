@@ -74,7 +74,8 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
         if key is None or plans.read(key) is not None:
             return compile_here(program)
     job = Job(key or f"program {id(program)}", key_and_text, frozen)
-    job.light = is_light(program)
+    # what a function calls the first time, as plain Python, its own program will do
+    job.light = not background.CALLS.running and is_light(program)
     job.calls += SCOPE.answered                          # the first call was no program's: compilers may begin
     return PendingProgram(program, background.queue().submit(job), compile_here)
 
