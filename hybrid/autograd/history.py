@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..buffers.array import NDArray
-from ..base.errors import HybridError
+from ..base.errors import DTypeError, HybridError
 from ..ir.node import inputs_first
 from ..ops.registry import OPS
 from ..graph.symbol import Symbol, var
@@ -15,7 +15,9 @@ from ..buffers.tape import Entry
 def as_symbol(x: NDArray) -> Symbol:
     """The graph of a recorded array: operators ``node_0``, ``node_1``, …, variables ``var0``, … for what was not
     recorded."""
-    if not isinstance(x, NDArray) or x._ag is None or x._ag.entry is None:
+    if not isinstance(x, NDArray):
+        raise DTypeError(f"get_symbol takes an array, got {type(x).__name__}")
+    if x._ag is None or x._ag.entry is None:
         raise HybridError("get_symbol: this array was not computed inside autograd.record() from an array with "
                           "attach_grad()")
     return _History().of(x)

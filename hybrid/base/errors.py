@@ -95,7 +95,7 @@ class TooLargeError(HybridError, MemoryError):
 
 
 class OrderError(HybridError, AssertionError):
-    """A call that comes before one it needs."""
+    """A call that comes before one it needs, or that what it is made on is not for."""
 
 
 class DeviceError(HybridError):

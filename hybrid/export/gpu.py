@@ -86,7 +86,8 @@ def _places(what: Specialized, planned: Planned, scratch: int) -> Places:
 
 def write_cuda(folder: Path, name: str, what: Specialized, architectures: Sequence[str]) -> list[Path]:
     """Write a network in this form; the paths of its files."""
-    if isinstance(architectures, str) or not all(re.fullmatch(r"sm_\d+a?", a) for a in architectures):
+    if not (isinstance(architectures, (list, tuple))
+            and all(isinstance(a, str) and re.fullmatch(r"sm_\d+a?", a) for a in architectures)):
         raise AttributeValueError(f"cuda is a tuple of architectures, such as cuda=(\"sm_80\", \"sm_90\"); got "
                                   f"{architectures!r}")
     if what.training is not None or what.program.updates:

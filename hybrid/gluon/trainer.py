@@ -9,7 +9,7 @@ from .. import optimizer as opt
 from ..base import pending
 from ..buffers.array import NDArray
 from ..base.device import Context
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError, HybridError, OrderError
 from ..mxnet.kvstore import KVStore, KVStoreBase
 from ..base.scope import SCOPE
 from ..base.atomic import write_bytes
@@ -143,8 +143,8 @@ class Trainer:
         for p in self._params:
             ctx = p.list_ctx()
             if contexts is not None and contexts != ctx:
-                raise HybridError(f"all parameters must be on the same devices: {p.name!r} is on {ctx}, the ones "
-                                  f"before it on {contexts}")
+                raise AttributeValueError(f"all parameters must be on the same devices: {p.name!r} is on {ctx}, "
+                                          f"the ones before it on {contexts}")
             contexts = ctx
         return contexts or []
 
@@ -255,8 +255,8 @@ class Trainer:
 
     def _refuse_on_store(self, name: str) -> None:
         if self._update_on_kvstore:
-            raise HybridError(f"{name}() has no meaning when weights are updated once for all devices: make the "
-                              f"Trainer with update_on_kvstore=False")
+            raise OrderError(f"{name}() has no meaning when weights are updated once for all devices: make the "
+                             f"Trainer with update_on_kvstore=False")
 
     def _rescale(self, batch_size: float) -> None:
         try:

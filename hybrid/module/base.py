@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator
 from .. import metric
 from ..buffers.array import NDArray
 from ..base import _as_list as as_list
-from ..base.errors import HybridError, OrderError
+from ..base.errors import AttributeValueError, HybridError, OrderError
 from ..nd.functions import resolve
 from ..mxnet.initializer import Uniform
 from ..mxnet.data_iter import DataBatch
@@ -123,8 +123,8 @@ class BaseModule:
         if not found or not merge_batches:
             return found
         if len({len(outputs) for outputs in found}) > 1:
-            raise HybridError(f"predict: batches have different numbers of outputs "
-                              f"({sorted({len(o) for o in found})}), which cannot be merged: pass merge_batches=False")
+            raise OrderError(f"predict: batches have different numbers of outputs "
+                             f"({sorted({len(o) for o in found})}), which cannot be merged: pass merge_batches=False")
         merged = [resolve("nd", "concat")(*parts, dim=0) for parts in zip(*found)]
         return merged[0] if len(merged) == 1 and not always_output_list else merged
 
@@ -146,7 +146,7 @@ class BaseModule:
         >>> mod.fit(train, num_epoch=10, optimizer="adam", batch_end_callback=mx.callback.Speedometer(64))       # doctest: +SKIP
         """  # noqa: E501
         if num_epoch is None:
-            raise HybridError("fit: please specify number of epochs (num_epoch)")
+            raise AttributeValueError("fit: please specify number of epochs (num_epoch)")
         self.bind(data_shapes=train_data.provide_data, label_shapes=train_data.provide_label, for_training=True,
                   force_rebind=force_rebind)
         if monitor is not None:

@@ -10,7 +10,7 @@ from .. import serialize
 from ..buffers.array import array
 from ..graph.symbol import Symbol
 from ..mxnet import checkpoint
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError
 from ..base.names import NameManager
 from .base import BaseModule
 from .module import Module
@@ -116,7 +116,7 @@ class BucketingModule(BaseModule):
              shared_module: Any = None, grad_req: Any = "write") -> None:
         """Bind the default bucket; others are bound when their batches come."""
         if shared_module is not None:
-            raise HybridError("BucketingModule.bind: shared_module is not supported")
+            raise AttributeValueError("BucketingModule.bind: shared_module is not supported")
         if self.binded and not force_rebind:
             self.logger.warning("Already bound, ignoring bind()")
             return

@@ -10,7 +10,7 @@ from .. import serialize
 from .. import optimizer as opt
 from ..buffers.array import NDArray
 from ..base.device import Context, cpu, current_context
-from ..base.errors import AttributeValueError, FileFormatError, HybridError, OrderError, warn_user
+from ..base.errors import AttributeValueError, FileFormatError, OrderError, warn_user
 from ..nd.functions import resolve
 from ..mxnet.initializer import Uniform
 from ..mxnet.data_iter import DataDesc
@@ -174,7 +174,7 @@ class Module(BaseModule):
         inputs = [*self._data_names, *self._label_names, *self._state_names]
         if shared_module is not None and (not shared_module.binded or not shared_module.params_initialized
                                           or shared_module._context != self._context):
-            raise HybridError("bind: shared_module must be bound, with parameters, on the same devices")
+            raise AttributeValueError("bind: shared_module must be bound, with parameters, on the same devices")
         shared: Sequence[Any] = shared_module._replicas if shared_module is not None else [None] * len(self._context)
         self._replicas = [Replica(self._symbol, ctx, inputs, reqs, old, groups)
                           for ctx, old, groups in zip(self._context, shared,

@@ -5,7 +5,7 @@ import logging
 from typing import Any, Callable, Sequence
 
 from ..buffers.array import NDArray
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError, OrderError
 from ..mxnet.initializer import Uniform
 from ..mxnet.data_iter import DataDesc
 from ..nd import array
@@ -94,7 +94,7 @@ class PythonModule(BaseModule):
         if self._label_shapes is None:
             return
         if pre_sliced:
-            raise HybridError("update_metric: labels of several devices are not supported by Python modules")
+            raise AttributeValueError("update_metric: labels of several devices are not supported by Python modules")
         eval_metric.update(labels, self.get_outputs())
 
     def bind(self, data_shapes: Any, label_shapes: Any = None, for_training: bool = True,
@@ -151,9 +151,9 @@ class PythonLossModule(PythonModule):
     def backward(self, out_grads: Any = None) -> None:    # type: ignore[override]
         """The gradient of the scores."""
         if out_grads is not None:
-            raise HybridError("backward: a loss takes no gradients of its outputs")
+            raise AttributeValueError("backward: a loss takes no gradients of its outputs")
         if not self.for_training:
-            raise HybridError("backward: the module was bound with for_training=False")
+            raise OrderError("backward: the module was bound with for_training=False")
         self._backward_impl()
 
     def _backward_impl(self) -> None:

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from ..buffers.array import NDArray
-from ..base.errors import AttributeValueError, HybridError
+from ..base.errors import AttributeValueError
 from ..mxnet.initializer import Uniform
 from ..mxnet.data_iter import DataDesc
 from .base import BaseModule
@@ -80,8 +80,8 @@ class SequentialModule(BaseModule):
             self.logger.warning("Already bound, ignoring bind()")
             return
         if shared_module is not None or not self._modules:
-            raise HybridError("bind: shared_module is not supported by SequentialModule" if self._modules
-                              else "bind: the chain is empty: call add() first")
+            raise AttributeValueError("bind: shared_module is not supported by SequentialModule" if self._modules
+                                      else "bind: the chain is empty: call add() first")
         if inputs_need_grad and not for_training:
             raise AttributeValueError("bind: inputs_need_grad needs for_training=True")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
@@ -116,8 +116,8 @@ class SequentialModule(BaseModule):
                                allow_extra=True)
             for name in (name for values in module.get_params() for name in values):
                 if owner.setdefault(name, i) != i:
-                    raise HybridError(f"modules {owner[name]} and {i} both have a parameter named {name!r}: name "
-                                      f"layers apart")
+                    raise AttributeValueError(f"modules {owner[name]} and {i} both have a parameter named {name!r}: "
+                                              f"name layers apart")
         extra = [k for given in (arg_params, aux_params) for k in given or () if k not in owner]
         if extra and not allow_extra:
             raise AttributeValueError(f"no module has a parameter {', '.join(map(repr, extra))}; pass "

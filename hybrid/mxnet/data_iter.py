@@ -316,7 +316,7 @@ class PrefetchingIter(DataIter):
     def __init__(self, iters: Any, rename_data: Any = None, rename_label: Any = None):
         self.iters = list(iters) if isinstance(iters, (list, tuple)) else [iters]
         if not self.iters:
-            raise HybridError("PrefetchingIter needs at least one iterator")
+            raise AttributeValueError("PrefetchingIter needs at least one iterator")
         self.n_iter, self.rename_data, self.rename_label = len(self.iters), rename_data, rename_label
         super().__init__(self.provide_data[0].shape[0])
         self.current_batch: Any = None

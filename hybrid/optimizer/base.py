@@ -7,7 +7,6 @@ import numpy as np
 
 from ..base import dtype as dt
 from ..buffers.array import ZEROS, NDArray, wrap
-from ..buffers.moving import cast
 from ..base.device import zeros
 from ..base.errors import AttributeValueError, HybridError, warn_user
 from ..base.names import among, nearest
@@ -70,8 +69,7 @@ class Optimizer:
     shared: tuple[str, ...] = ("rescale_grad", "clip_gradient")
     scalars: tuple[str, ...] = ("lr", "wd")
     draws = False                                     # whether the rule draws random numbers
-    # whether multi_precision states are (state, copy) or (copy, state), as in MXNet
-    master_last = False
+    master_last = False                               # whether multi_precision states are (state, copy), as in MXNet
     aggregate_num = 0
     takes_lists = False                               # whether an overridden update_multi_precision takes lists
     rowwise = False                                   # whether the rule treats each row of a weight by itself
@@ -168,9 +166,11 @@ class Optimizer:
 
     def is_lazy(self, index: Any, weight: Any, grad: Any, multi_precision: bool = False) -> bool:
         """Whether rows without a gradient are left alone, as MXNet does where a gradient is row_sparse: the array
-        given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``)."""
+        given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``). Not so in float32 copies of
+        optimizers with ``master_last``, for which MXNet has operators of dense arrays."""
         sparse = "row_sparse" in (grad.stype, getattr(self.param_dict.get(index), "_grad_stype", None))
-        return sparse and self.lazy(index, weight) and not (multi_precision and self.low_precision(weight))
+        whole = self.master_last and multi_precision and self.low_precision(weight)
+        return sparse and self.lazy(index, weight) and not whole
 
     def lazy(self, index: Any, weight: Any) -> bool:
         """Whether a row_sparse gradient updates its own rows alone: ``lazy_update`` of the optimizers that have it."""
@@ -191,7 +191,7 @@ class Optimizer:
     # ---- states with a float32 copy
     def low_precision(self, weight: NDArray) -> bool:
         """Whether a weight is updated in a float32 copy."""
-        return self.multi_precision and weight.stype == "default" and weight._data.dtype.name in LOW
+        return self.multi_precision and np.dtype(weight.dtype).name in LOW
 
     def create_state_multi_precision(self, index: Any, weight: NDArray) -> Any:
         """States of a weight, with its float32 copy where multi_precision asks for one."""
@@ -208,11 +208,16 @@ class Optimizer:
         """The arrays of a state in the order of the program: those of create_state, then the float32 copy."""
         if not master:
             return flat(state)
+        inner, copy = self.with_copy(state)
+        return [*flat(inner), copy]
+
+    def with_copy(self, state: Any) -> tuple[Any, NDArray]:
+        """What ``create_state`` gave, and the float32 copy, of a state with one."""
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             raise HybridError("multi_precision needs the states that create_state_multi_precision gave, a pair with a "
                               "float32 copy of the weight")
         inner, copy = state if self.master_last else reversed(state)
-        return [*flat(inner), copy]
+        return inner, copy
 
     # ---- updates
     def is_compiled(self) -> bool:
@@ -238,9 +243,9 @@ class Optimizer:
             for row in zip(index, weight, grad, state):
                 self.update_multi_precision(*row)
         elif self.low_precision(weight):
-            inner, copy = state if self.master_last else reversed(state)
+            inner, copy = self.with_copy(state)
             self.update(index, copy, grad.astype("float32"), inner)
-            weight._write(cast(copy._data, weight._data.dtype, copy._ctx))
+            weight[:] = copy.astype(weight.dtype)
         else:
             self.update(index, weight, grad, state)
 

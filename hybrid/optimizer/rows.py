@@ -13,7 +13,7 @@ from ..base import dtype as dt
 from .. import runtime
 from ..buffers.array import NDArray
 from ..base.device import array_module, on
-from ..buffers.moving import from_gpu
+from ..buffers.moving import cast, from_gpu
 from ..base.errors import ShapeError
 from .program import Row
 from .step import Step
@@ -40,12 +40,21 @@ def update(optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], g
         step.run()
     for k, rows in enumerate(lazy):
         if rows:
-            (_of_rows if optimizer.rowwise else _put_back)(optimizer, indices[k], weights[k], grads[k], states[k],
-                                                           multi_precision)
+            copied = multi_precision and optimizer.low_precision(weights[k])
+            (_of_copy if copied else _of_rows if optimizer.rowwise else _put_back)(optimizer, indices[k], weights[k],
+                                                                                   grads[k], states[k])
     return step
 
 
-def _of_rows(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any, multi_precision: bool) -> None:
+def _of_copy(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any) -> None:
+    """The update of the float32 copy of a weight, whose rows the weight then has."""
+    inner, copy = optimizer.with_copy(state)
+    (_of_rows if optimizer.rowwise else _put_back)(optimizer, index, copy, grad, inner)
+    rows, xp = grad._aux[0], array_module(weight._ctx)
+    put(weight, rows, cast(take(copy, rows, xp), np.dtype(weight.dtype), weight._ctx), xp)
+
+
+def _of_rows(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any) -> None:
     """The rule on the gradient's rows. Their number is filled up to a power of two, so that there are few programs."""
     arrays = [weight, *optimizer.states_of(weight, state, False)]
     for x in (grad, *arrays):
@@ -94,11 +103,11 @@ def put(x: Any, rows: np.ndarray, value: Any, xp: Any) -> None:
     x._bump()
 
 
-def _put_back(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any, multi_precision: bool) -> None:
+def _put_back(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any) -> None:
     """The whole update, after which all rows but the gradient's are as they were."""
     arrays = [x for x in (weight, *optimizer.states_of(weight, state, False)) if x.shape[:1] == weight.shape[:1]]
     before = [x.copy() for x in arrays]
-    Step(optimizer, [index], [weight], [grad], [state], multi_precision, [index]).run()
+    Step(optimizer, [index], [weight], [grad], [state], False, [index]).run()
     xp = array_module(weight._ctx)
     for x, old in zip(arrays, before):
         put(old, grad._aux[0], take(x, grad._aux[0], xp), xp)

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Callable
 import numpy as np
 
 from ..base import codec
-from ..base.errors import FileFormatError, HybridError
+from ..base.errors import FileFormatError, HybridError, OrderError
 from ..base.atomic import existing
 
 MAGIC = 0xCED7230A
@@ -113,8 +113,8 @@ class MXRecordIO:
     def _ready(self, writing: bool, allow_reset: bool = False) -> BinaryIO:
         """The open file, in the process that opened it."""
         if self.writable != writing:
-            raise HybridError(f"{self.uri} was opened with the flag {self.flag!r}, which does not "
-                              f"{'write' if writing else 'read'}")
+            raise OrderError(f"{self.uri} was opened with the flag {self.flag!r}, which does not "
+                             f"{'write' if writing else 'read'}")
         if not self.is_open:
             raise HybridError(f"{self.uri} is closed; reset() opens it again")
         if self.pid != os.getpid():

@@ -138,6 +138,7 @@ def with_mistakes() -> str:
     return f'#include <stdlib.h>\n{HEAD}static bool made(int i) {{ return atoi(getenv("MISTAKE")) == i; }}\n{text}'
 
 
+@pytest.mark.unwatched
 def test_each_mistake_is_seen_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
     text, launches, arrays = with_mistakes(), [launch_of("lines of 128 bytes")], given("lines of 128 bytes")

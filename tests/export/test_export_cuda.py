@@ -180,8 +180,9 @@ def test_what_the_form_does_not_have_is_refused(tmp_path: Path) -> None:
     for more, said in (({"device": True}, "device=True alone"), ({"plain": True}, "cuda=... alone")):
         with pytest.raises(ValueError, match=said):
             export_c(net, tmp_path, (1, 2), name="net", cuda=("sm_80",), **more)
-    with pytest.raises(ValueError, match="a tuple of architectures"):
-        export_c(net, tmp_path, (1, 2), name="net", cuda="sm_80")
+    for wrong in ("sm_80", True, ("hopper",), (80,)):
+        with pytest.raises(ValueError, match="a tuple of architectures"):
+            export_c(net, tmp_path, (1, 2), name="net", cuda=wrong)                                # type: ignore[arg-type]
     trainer = mx.gluon.Trainer(net.collect_params(), "sgd")
 
     def step(x: Any) -> Any:

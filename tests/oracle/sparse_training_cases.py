@@ -135,13 +135,13 @@ def two_devices(mx, stype):
     return p.list_grad(), p.list_data() if stype == "default" else p.list_row_sparse_data(mx.nd.arange(4))
 
 
-def updated(mx, name, stypes, **options):
+def updated(mx, name, stypes, dtype="float32", **options):
     """Weight and states after two updates."""
     optimizer = (mx.optimizer.contrib.GroupAdaGrad(**options) if name == "groupadagrad"
                  else mx.optimizer.create(name, **options))
-    w, g = (weight(mx).tostype(stypes[0]),
-            mx.nd.sparse.row_sparse_array((np.array([[0.5, -0.25], [0, 0], [1, 0.1]], "float32"), [0, 1, 3]),
-                                          shape=(4, 2)))
+    w, g = (weight(mx).astype(dtype).tostype(stypes[0]),
+            mx.nd.sparse.row_sparse_array((np.array([[0.5, -0.25], [0, 0], [1, 0.1]], dtype), [0, 1, 3]),
+                                          shape=(4, 2), dtype=dtype))
     g = g.tostype(stypes[1])
     state = optimizer.create_state_multi_precision(0, w)
     for _ in range(2):
@@ -269,6 +269,12 @@ for _name, _kinds in _UPDATED.items():
                                                   ("row_sparse", "default"))):
         CASES[f"updated {_name} {_o} {_stypes}"] = lambda mx, n=_name, o=_o, s=_stypes: updated(mx, n, s,
                 **({} if n == "adadelta" else {"learning_rate": 0.5}), **o)
+for _name, _o, _stypes in itertools.product(("sgd", "nag", "adam", "ftrl", "rmsprop"), ({}, {"lazy_update": False}), (
+        ("default", "row_sparse"), ("row_sparse", "row_sparse"), ("row_sparse", "default"))):
+    if _name in ("sgd", "adam") or not _o:
+        CASES[f"updated half {_name} {_o} {_stypes}"] = lambda mx, n=_name, o=_o, s=_stypes: updated(
+                mx, n, s, "float16", multi_precision=True, learning_rate=0.25, wd=0.125, **o,
+                **({"momentum": 0.5} if n in ("sgd", "nag") else {}))
 
 
 def sparse_value(mx):

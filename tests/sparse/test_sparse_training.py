@@ -103,6 +103,30 @@ def test_a_compiled_step_updates_as_an_eager_one(loss: str, name: str, options: 
 
 
 @pytest.mark.usefixtures("where_tables_are_updated")
+@pytest.mark.parametrize("name", ["sgd", "adam", "ftrl"])
+def test_a_compiled_step_updates_the_copy_of_a_table_of_halves(name: str) -> None:
+    found = []
+    for compiled in (True, False):
+        table, _ = _net()
+        table.cast("float16")
+        trainer = gluon.Trainer(table.collect_params(), name, {"multi_precision": True, "wd": 0.1})
+
+        def step(x: Any, table: Any = table, trainer: Any = trainer) -> None:
+            with autograd.record():
+                loss = (table(x).astype("float32") ** 2).sum()
+            loss.backward()
+            trainer.step(2)
+        f = mx.hybridize(step) if compiled else step
+        for k in range(4):
+            f(nd.array([k % 2, 2, 2]))
+        copy = trainer._updaters[0].optimizer.with_copy(trainer._updaters[0].states[0])[1]
+        found.append((table.weight.data().asnumpy(), copy.asnumpy()))
+        assert (found[-1][0] == found[-1][1].astype("float16")).all()
+    for x, y in zip(*found):
+        np.testing.assert_allclose(x, y, rtol=1e-3 if x.dtype == np.float16 else 1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("where_tables_are_updated")
 def test_a_compiled_step_that_reads_the_gradient() -> None:
     for x, y in zip(_steps(True, LOSSES["twice"], "sgd", {"wd": 0.1}, True),
                     _steps(False, LOSSES["twice"], "sgd", {"wd": 0.1}, True)):

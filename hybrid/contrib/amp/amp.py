@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base import dtype as dt
 from ... import optimizer as opt
-from ...base.errors import DTypeError, HybridError, user_location
+from ...base.errors import DTypeError, HybridError, OrderError, user_location
 from ...gluon.trainer import Trainer
 from ...jit.deferred import entrances
 from ...base.scope import CASTS, tracing
@@ -70,7 +70,7 @@ def init_trainer(optimizer_or_trainer: Any) -> None:
     Use ``scale_loss`` before every backward from now on. bfloat16 has float32's range and seldom needs this.
     """
     if not CASTS:
-        raise HybridError("call amp.init() before amp.init_trainer()")
+        raise OrderError("call amp.init() before amp.init_trainer()")
     trainer = _trainer(optimizer_or_trainer)
     if trainer._amp_loss_scaler is not None:
         return
@@ -91,7 +91,7 @@ def _trainer(given: Any) -> Trainer:
 def _scaler(trainer: Any) -> LossScaler:
     found = getattr(_trainer(trainer), "_amp_loss_scaler", None)
     if found is None:
-        raise HybridError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
+        raise OrderError("Loss scaler is not initialized, did you forget to call amp.init_trainer()?")
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import nd
-from ...base.errors import AttributeValueError, HybridError
+from ...base.errors import AttributeValueError
 from ...base.scope import tracing
 from .cell import HybridRecurrentCell
 from .containers import BidirectionalCell
@@ -72,7 +72,8 @@ class ModifierCell(HybridRecurrentCell):
 
     def __init__(self, base_cell: Any):
         if base_cell._modified:
-            raise HybridError(f"cell {base_cell.name!r} is in a modifier cell already; a cell can be in one only")
+            raise AttributeValueError(f"cell {base_cell.name!r} is in a modifier cell already; a cell can be in one "
+                                      f"only")
         base_cell.__dict__["_modified"] = True
         super().__init__(prefix=base_cell.prefix + self._alias(), params=None)
         self.base_cell = base_cell
