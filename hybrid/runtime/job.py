@@ -71,7 +71,7 @@ class Job:
         self.called_until = -math.inf                            # the time until which it counts as called, see submit
         # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
         self.of_parts, self.before = 0.0, 0.0
-        self.light = False                                       # compiled in a moment (``is_light``), called on its own
+        self.light = False                                     # compiled in a moment (``is_light``), called on its own
         self.last = False                                        # nobody waits for it: it comes after all others
         # not queued, since another program does its calls: a function that queues it again
         self.aside: Callable[[Job], Any] | None = None
