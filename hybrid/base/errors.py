@@ -241,6 +241,16 @@ def of_python(frame: FrameType) -> bool:
         name.startswith("<frozen "))
 
 
+def asked_by_user(frame: FrameType | None) -> bool:
+    """Whether code outside of this library asks something, itself or through one of Python's own modules. frame: of the
+    code that asks."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
+        if not of_python(frame):
+            return of_user(frame)
+        frame = frame.f_back
+    return False
+
+
 def given_symbols(frame: FrameType) -> bool:
     """Whether code of the user's runs for a ``hybrid_forward``, which Gluon's contract gives Symbols when it is
     compiled."""

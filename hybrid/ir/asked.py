@@ -16,6 +16,7 @@ class Asked:
     def __init__(self) -> None:
         self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
         self._least: dict[Atom, int] = {}                # of atoms, as far as guards say
+        self.ran = False                                 # whether the user's code ran to its end
 
     def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
         """The answer at the trace, recorded as a guard. Specialised: an equality that holds, since it would fix the
@@ -53,3 +54,4 @@ class Asked:
         """Scope in which comparisons are answered and recorded so. traced: whether the user's code runs."""
         with answering(self.answer, traced, self._least):
             yield
+        self.ran |= traced

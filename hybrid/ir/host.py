@@ -12,11 +12,12 @@ from typing import Any, Callable, Mapping, Sequence
 import numpy as np
 
 from ..base.records import dataclass
-from ..base.errors import ShapeError
+from ..base.errors import ShapeError, user_location
 from .build import full, make
 from .node import Node
 from .primitives import PRIMS, Prim
 from .scan import Cotangents
+from .size import Specialised, fixed
 from .vjp import VJP
 
 _serials = itertools.count()
@@ -46,12 +47,15 @@ class HostCall:
 
 
 def host(call: HostCall, args: Sequence[Node]) -> list[Node]:
-    """The results of a call.
+    """The results of a call. Specialised where arrays of symbolic sizes come or go: the function is made for numbers.
 
     >>> double = HostCall("double", lambda xp, arrays: [arrays[0] * 2], (((3,), np.dtype("float32")),))
     >>> host(double, [full(1, (3,), "float32")])[0].shape
     (3,)
     """
+    shapes = [*(a.shape for a in args), *(shape for shape, _ in call.outputs)]
+    if not all(fixed(length) for shape in shapes for length in shape):
+        raise Specialised(f"{user_location()}: {call.name} is Python code, which needs numbers for sizes")
     made = make("host", tuple(args), call=call)
     return [make("host_item", (made,), index=i) for i in range(len(call.outputs))]
 

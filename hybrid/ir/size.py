@@ -8,13 +8,17 @@ elsewhere it raises ``Specialised``, and the caller compiles for one concrete si
 from __future__ import annotations
 
 import math
+import operator
+import sys
 from operator import attrgetter
 from typing import Any, Callable, Mapping, Union
 
 from ..base import indexing
-from ..base.errors import user_location
+from ..base.errors import asked_by_user, user_location
 from .dimension import ASKED, Dim, Part, Specialised, answering
 from .quotients import lower_bound_without_quotient
+from .size_in_python import compared
+from .size_in_c import number_text, of_terms
 
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
@@ -36,30 +40,30 @@ class Size:
 
     # ---- arithmetic
     def __add__(self, other: Any) -> Any:
-        return gathered([*self.terms, *_terms(other)]) if isinstance(other, (int, Size)) else NotImplemented
+        return gathered([*self.terms, *_terms(other)]) if isinstance(other, (Size, int)) else NotImplemented
 
     def __sub__(self, other: Any) -> Any:
-        return self + -other if isinstance(other, (int, Size)) else NotImplemented
+        return self + -other if isinstance(other, (Size, int)) else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other if isinstance(other, (int, Size)) else NotImplemented
+        return -self + other if isinstance(other, (Size, int)) else NotImplemented
 
     def __neg__(self) -> "Size":
         return Size(tuple((m, -c) for m, c in self.terms))
 
     def __mul__(self, other: Any) -> Any:
-        return product(self, other) if isinstance(other, (int, Size)) else NotImplemented
+        return product(self, other) if isinstance(other, (Size, int)) else NotImplemented
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        return quotient(self, other) if isinstance(other, (int, Size)) else NotImplemented
+        return quotient(self, other) if isinstance(other, (Size, int)) else NotImplemented
 
     def __rfloordiv__(self, other: Any) -> Any:
         return quotient(other, self) if isinstance(other, int) else NotImplemented
 
     def __mod__(self, other: Any) -> Any:
-        return self - quotient(self, other) * other if isinstance(other, (int, Size)) else NotImplemented
+        return self - quotient(self, other) * other if isinstance(other, (Size, int)) else NotImplemented
 
     def __rmod__(self, other: Any) -> Any:
         return other - quotient(other, self) * self if isinstance(other, int) else NotImplemented
@@ -76,30 +80,41 @@ class Size:
             if self.terms == other.terms:
                 return True
         elif not isinstance(other, int):
-            return False
+            return compared(operator.eq, self, other)
         return _zero(self - other)
 
     def __ne__(self, other: object) -> bool:
-        return not self == other
+        return not self == other if isinstance(other, (Size, int)) else compared(operator.ne, self, other)
 
     def __lt__(self, other: Any) -> bool:
         if type(other) is int and at_least(self, other):       # which remembers its proofs
             return False
+        if not isinstance(other, (Size, int)):
+            return compared(operator.lt, self, other)
         return not _is_negative(other - self - 1)
 
     def __ge__(self, other: Any) -> bool:
-        return not self < other
+        return not self < other if isinstance(other, (Size, int)) else compared(operator.ge, self, other)
 
     def __gt__(self, other: Any) -> bool:
         if type(other) is int and at_least(self, other + 1):
             return True
+        if not isinstance(other, (Size, int)):
+            return compared(operator.gt, self, other)
         return not _is_negative(self - other - 1)
 
     def __le__(self, other: Any) -> bool:
-        return not self > other
+        return not self > other if isinstance(other, (Size, int)) else compared(operator.le, self, other)
 
     def __hash__(self) -> int:
+        if ASKED.traced and asked_by_user(sys._getframe(1)):
+            raise Specialised(f"{user_location()}: the number {self.c_text()} is needed to find it among others")
         return self._hash
+
+    @property                                                # type: ignore[misc]
+    def __class__(self) -> Any:                              # type: ignore[override]
+        """For code of the user's that asks, it is an integer."""
+        return int if ASKED.traced and asked_by_user(sys._getframe(1)) else Size
 
     def __bool__(self) -> bool:
         return not _zero(self)
@@ -130,7 +145,7 @@ class Size:
 
     def c_text(self) -> str:
         """The C expression, in brackets where it is not one name."""
-        text = _text(self.terms)
+        text = of_terms(self.terms)
         one = len(self.terms) == 1 and len(self.terms[0][0]) == 1 and self.terms[0][1] == 1
         return text if one else f"({text})"
 
@@ -141,27 +156,6 @@ class Size:
 
 
 indexing.also_basic(Size)
-
-
-def _text(terms: Terms) -> str:
-    parts = []
-    for m, c in terms:
-        names = [_atom_text(a) for a in m]
-        parts.append(" * ".join([*names, *([str(c) if c >= 0 else f"({c})"] if c != 1 or not names else [])]))
-    return " + ".join(parts)
-
-
-def _atom_text(a: Atom) -> str:
-    if isinstance(a, Dim):
-        return f"{ASKED.prefix}{a.name}"
-    if a.kind in "/%":
-        return f"({_number_text(a.a)} {a.kind} {_number_text(a.b)})"
-    x, y = _number_text(a.a), _number_text(a.b)
-    return f"({x} {a.kind} {y} ? {x} : {y})"
-
-
-def _number_text(x: Int) -> str:
-    return x.c_text() if isinstance(x, Size) else str(x)
 
 
 def _valued(a: Atom, dims: Mapping[str, int]) -> int:
@@ -200,7 +194,7 @@ def product(x: Int, y: Int) -> Int:
 def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
     if not surely(lambda: d >= 1) and (ASKED.answer is None or d < 1):       # an answer makes it a guard
-        raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be no positive number")
+        raise Specialised(f"{number_text(x)} // {number_text(d)}, which may be no positive number")
     if same(d, 1) or isinstance(x, int) and not x:
         return x
     if at_least(-x, 0):                                      # C's quotient is another one below 0
@@ -222,7 +216,7 @@ def _below(x: Int, d: Int) -> int:
     for k in (1, 2, 3, 4, 8):
         if at_least(x + k * d, 0):
             return k
-    raise Specialised(f"{_number_text(x)} // {_number_text(d)}, which may be negative")
+    raise Specialised(f"{number_text(x)} // {number_text(d)}, which may be negative")
 
 
 def divided(x: Int, d: Int) -> tuple[Int, Int]:

@@ -152,7 +152,10 @@ class AnySize:
         self.families: list[Family] = []
         self._seen: dict[Any, list[list[Shape]]] = {}
         self._tried: dict[Any, Counter[Any]] = {}        # traces of a kind of call, by the places of symbols
-        self._failed: dict[Any, list[Any]] = {}          # places of symbols with which a kind cannot be traced
+        # places of symbols with which the code of a kind of call could not be traced, where another size may lead it
+        # elsewhere; those with which what it computes has no such program
+        self._failed: dict[Any, list[Any]] = {}
+        self._unfit: dict[Any, list[Any]] = {}
         self._fit: dict[Any, Any] = {}                   # kinds of calls that may be traced so: at which version
         self._varying: Varying | None = None             # which sizes may be symbols
         self.why: list[str] = []                         # what kept a program from being one for any size
@@ -163,6 +166,7 @@ class AnySize:
         self._seen.clear()
         self._tried.clear()
         self._failed.clear()
+        self._unfit.clear()
         self._fit.clear()
         self.why.clear()
 
@@ -239,8 +243,12 @@ class AnySize:
         else:
             ways = [_named(old, shapes, serial, axes) for old in reversed(seen)]
         tried, failed = self._tried.setdefault(kind, Counter()), self._failed.setdefault(kind, [])
+        unfit = self._unfit.setdefault(kind, [])
+        unfit += [_places(f.shapes) for f in self.families if f.kind == (kind, version) and refused(f.entry.program)
+                  and _places(f.shapes) not in unfit]
         wanted = next((w for w in ways if w is not None and tried[_places(w)] < TRIES
-                       and not any(places < _places(w) for places in failed)), None)
+                       and not any(places < _places(w) for places in failed)
+                       and not any(places <= _places(w) for places in unfit)), None)
         if shapes not in seen:
             seen.append(shapes)
             del seen[:-KEPT]
@@ -257,7 +265,7 @@ class AnySize:
             entry = owner.traced_for(plain, structure, arrays, held, cls, wanted, asked)
         except Exception as err:                             # noqa: BLE001  the trace for this size alone tells the user
             self.why.append(str(err))
-            self._failed[kind].append(_places(wanted))
+            (self._unfit if asked.ran else self._failed)[kind].append(_places(wanted))
             return None
         return Family((kind, owner.version()), wanted, entry, asked)
 
@@ -317,6 +325,7 @@ def doubts(entry: "Entry") -> list[str]:
              "does more than one program": entry.after,
              "has numbers among its arguments": entry.numbers is not None,
              "reads what is outside": entry.drew or entry.outside,
+             "asks by type() which numbers are integers": entry.tells_types,
              "changes what is outside or calls a function with a cache": entry.leaves_traces}
     return [what for what, is_so in found.items() if is_so]
 

@@ -26,6 +26,7 @@ from . import answers
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi", "onnx"})
 _ASKED_BY = frozenset({"type", "callable", "Symbol"})         # names in code that asks what its variables are
+_INTEGERS = frozenset({"int", "float", "Integral", "Number", "integer"})
 _STDLIB = os.path.dirname(os.__file__)
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Symbol, NDArray)
 _NUMBERED = (itertools.count, itertools.repeat)
@@ -87,6 +88,11 @@ def _tells_apart(code: CodeType) -> bool:
         if i.opname != "CACHE":
             before = i.opname
     return "id" in code.co_names
+
+
+def _tells_types(code: CodeType) -> bool:
+    """Whether some code asks by ``type`` which of its variables are Python's integers."""
+    return "type" in code.co_names and not _INTEGERS.isdisjoint(code.co_names)
 
 
 def _reads_any(code: CodeType) -> bool:

@@ -29,7 +29,8 @@ from . import answers
 from ..graph.traced_number import TracedNumber
 from .machine_reads import READERS, kind_of, line_of
 from .code_reads import (_climbs, _compares, _globals_of, _imports_of, _is_plain, _keeps_place, _moved, _reads_any,
-                         _tells_apart, _types_asked, asks_what_is_handled, is_foreign_array, is_library, is_numeric)
+                         _tells_apart, _tells_types, _types_asked, asks_what_is_handled, is_foreign_array,
+                         is_library, is_numeric)
 from .plain_calls import PlainOnly
 from .reachable import Reachable, _BOXES
 from .settings import KEEPERS, handled, setting, sets
@@ -178,6 +179,7 @@ class Reader(Reachable):
         self.every = self.every or bool(named & _ALL) or _reads_any(code)
         self.compares = self.compares or _compares(code)
         self.tells_apart = self.tells_apart or _tells_apart(code)
+        self.tells_types = self.tells_types or _tells_types(code)
         for module in _imports_of(code):
             self._imported(module)
         if named & _ASKS:

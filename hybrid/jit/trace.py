@@ -366,7 +366,7 @@ class Hybridized:
         guard, values = reader.guard(lambda place, x: id(x) in fixed)
         entry = entry_of(trace, leaves, out_structure, trace.cls or cls, changes, self.name,
                          self.options.get("precision"))
-        entry.numbers, entry.tells_apart = traced.inputs(), reader.tells_apart
+        entry.numbers, entry.tells_apart, entry.tells_types = traced.inputs(), reader.tells_apart, reader.tells_types
         return entry, guard, values
 
     def _keep_nothing(self) -> None:
