@@ -143,17 +143,19 @@ SCRIPT = """
     import hybrid as mx
     from hybrid import gluon, nd
     from hybrid.runtime import background, plan_names
+    def files():
+        return [n for n in os.listdir(os.environ["HYBRID_CACHE"]) if n.startswith(("plan-", "job-", "unfinished-"))]
     if len(sys.argv) > 1:                                    # the first process: ended while it plans
         f = mx.hybridize(lambda x: nd.tanh(x) * 9)
         for _ in range(3):
             f(nd.ones((3, 3)))
-        while not any(n.startswith("job-") for n in os.listdir(os.environ["HYBRID_CACHE"])):
+        while not any(n.endswith((".json", ".txt")) for n in files()):           # not one that is being written
             time.sleep(0.001)
         os._exit(0)
     stop = time.monotonic() + 60                             # the second one: it asks for nothing
-    while not any(n.startswith("plan-") for n in os.listdir(os.environ["HYBRID_CACHE"])) and time.monotonic() < stop:
+    while [n[:5] + n[-4:] for n in files()] != ["plan-.txt"] and time.monotonic() < stop:
         time.sleep(0.01)
-    print([n for n in os.listdir(os.environ["HYBRID_CACHE"]) if n.startswith(("plan-", "job-", "unfinished-"))])
+    print(files())
 """
 
 
