@@ -89,7 +89,7 @@ def vector_macro(vector: str, how: str) -> str:
     if how == "M" and word == "PAIR":                # two vectors, which have a mask each
         return f"HYV_{word}M{end}("
     if how == "M":
-        return f"HYV_{'STORE' if word in ('STREAM', 'PAST') else word}M{end}({MASK}, "
+        return f"HYV_{'STORE' if word == 'PAST' else word}M{end}({MASK}, "
     return f"HYV_{word}{end}{how}("
 
 

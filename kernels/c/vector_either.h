@@ -101,11 +101,6 @@ HY_FN void HYV_STOREM(hy_m m, HYV_REAL *p, hy_v v) { for (int i = 0; i < HYV_LAN
 #define HYV_TRUNC(a) HYV_EACH(HYV_OF(trunc), a)
 #endif
 
-// a store past the caches if ``past``, for results that nobody reads soon; HYV_STREAMED after the last one makes them
-// seen in order
-#define HYV_STREAM(p, v) \
-    ({ HYV_REAL *p_ = (p); const hy_v v_ = (v); if (past) HYV_PAST(p_, v_); else HYV_STORE(p_, v_); })
-
 // lanes first ... end - 1; either may lie outside of the vector
 HY_FN hy_m HYV_RANGE(long first, long end) {
     int a = first < 0 ? 0 : first > HYV_LANES ? HYV_LANES : (int)first,

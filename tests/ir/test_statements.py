@@ -45,7 +45,7 @@ def test_the_text_of_each_kind_of_statement() -> None:
 
 @pytest.mark.parametrize(("vector", "whole", "last"), [
     ("STORE", "HYV_STORE(p0 + i, ", "HYV_STOREM(mk, p0 + i, "),
-    ("STREAM", "HYV_STREAM(p0 + i, ", "HYV_STOREM(mk, p0 + i, "),
+    ("PAST", "HYV_PAST(p0 + i, ", "HYV_STOREM(mk, p0 + i, "),
     ("STORE_HALF", "HYV_STORE_HALF(p0 + i, ", "HYV_STOREM_HALF(mk, p0 + i, "),
     ("PAIR_STORE", "HYV_PAIR_STORE(p0 + i, ", "HYV_PAIRM_STORE(p0 + i, ")])
 def test_copies_of_a_pattern(vector: str, whole: str, last: str) -> None:

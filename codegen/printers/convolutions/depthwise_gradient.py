@@ -7,7 +7,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Sequence
 
-from hybrid.ir.index import Ix, Var, linear, substitute, text, var
+from hybrid.ir.index import Var, text, var
 from hybrid.ir.size import fixed, hint
 from hybrid.ir.stmt import Stmt
 
@@ -15,6 +15,7 @@ from hybrid.codegen.block import nested
 from hybrid.codegen.lanes import Refused
 from hybrid.codegen.nest import Cut, count, function, within
 from hybrid.codegen.program.size_parameters import literal, more_declared, more_passed
+from hybrid.codegen.schedule.tiling import flat
 from .filters_in_lanes import NEAR_LINES, PIXELS, FiltersInLanes
 from .weight_gradient import SUMS, USED
 
@@ -107,12 +108,7 @@ class DepthwiseGradient(FiltersInLanes):
 
     def _joined(self) -> list[Stmt]:
         """The sums in the contraction's own order."""
-        y, x = self.y, self.x
-        loops = [Var("rt", self.row_tiles.count), Var("ky", y.taps), Var("kx", x.taps)]
-        names = {axis.tap: var(Var(tap, axis.taps)) for axis, tap in ((y, "ky"), (x, "kx")) if axis.tap is not None}
-        names |= {v: Ix() for v in (*self.m.rows, *self.m.columns) if v.extent == 1}
-        names[self.row] = var(Var("row", max(self.row.extent, 2)))
-        to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
+        loops = [Var("rt", self.row_tiles.count), Var("ky", self.y.taps), Var("kx", self.x.taps)]
         return nested(loops, [count("l", self.row_tiles.size, [
             f"const long row = {self.row_tiles.first('rt')} + l;",
-            f"whole[{text(to)}] = sums[((rt * {y.taps} + ky) * {x.taps} + kx) * {self.nv * self.lanes} + l];"])])
+            f"{self._whole()} = sums[({text(flat(loops))}) * {self.nv * self.lanes} + l];"])])

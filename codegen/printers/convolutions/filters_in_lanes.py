@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from hybrid.ir.index import Ix, Var, linear, substitute, text, var
+from hybrid.ir.index import Var, text, var
 from hybrid.ir.size import fixed, hint, same
 from hybrid.ir.stmt import Scope, Stmt
 
@@ -114,17 +114,10 @@ class FiltersInLanes(Correlation):
 
     def _joined(self) -> list[Stmt]:
         """The sums in the contraction's own order."""
-        y, x, r = self.y, self.x, self.row
-        assert x.tap is not None
-        loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count), Var("ky", y.taps),
-                 Var("kt", x.taps // self.together), Var("i", self.mr)]
-        names = {v: var(Var(name, max(v.extent, 2))) if v.extent > 1 else Ix()
-                 for v, name in ((r, "row"), (self.channel, "chan"), (x.tap, "kx"))}
-        names |= {y.tap: var(Var("ky", y.taps))} if y.tap is not None else {}
-        to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
-        lane = Var("l", self.row_tiles.size)
+        loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count),
+                 Var("ky", self.y.taps), Var("kt", self.x.taps // self.together), Var("i", self.mr)]
         return nested(loops, [
             f"const long c = {self.channel_tiles.first('ct')} + i, chan = c % {self.channel.extent}, "
             f"kx = kt + c / {self.channel.extent};",
-            count("l", lane.extent, [f"const long row = {self.row_tiles.first('rt')} + l;",
-                  f"whole[{text(to)}] = sums[({text(flat(loops))}) * {self.nv * self.lanes} + l];"])])
+            count("l", self.row_tiles.size, [f"const long row = {self.row_tiles.first('rt')} + l;",
+                  f"{self._whole()} = sums[({text(flat(loops))}) * {self.nv * self.lanes} + l];"])])

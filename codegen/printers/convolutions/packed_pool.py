@@ -14,7 +14,7 @@ from hybrid.ir.stmt import Let, Name, Op, Scope, Stmt
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import where_it_pays
 from .packed_windows import Windows
-from .pool import reduced
+from .pool import one_reduction, reduced
 from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.emit import Emitter, identity
@@ -88,21 +88,7 @@ def identity_of(reduce: Node) -> str:
 
 def print_pool(k: Kernel, name: str, target: Target) -> Printed:
     """C of a kernel that reduces windows of channels-last data; Refused where it is none."""
-    if k.kind != "reduction" or k.root.dtype != F32 or k.sides or target.lanes(F32) < 4:
-        raise Refused("no reduction of float32 with one result")
-    found = [n for n in k.members if n.prim in ("reduce", "argreduce")]
-    if len(found) != 1 or found[0].ndim not in (4, 5) or found[0].size != k.root.size:
-        raise Refused("several reductions, or a result of other than 4 or 5 axes")
-    value = found[0]
-    if value.prim == "argreduce":
-        value, *more = [n for n in k.members if value in n.args] or [value]
-        if more:
-            raise Refused("places that are used several times")
-        if value.prim not in ("cast", "argreduce"):
-            raise Refused("places that are used in another way than as numbers")
-    if value.dtype != F32:
-        raise Refused("results of another type than float32")
-    if any(u.idx != k.members[k.root][0].idx or u.inside
-           for u in k.members[found[0]]) or found[0].shape != k.root.shape:
-        raise Refused("the reduction's result is read at other indices than the kernel's")
-    return Pool(k, found[0], value, name, target).print()
+    reduce, value = one_reduction(k, target)
+    if reduce.ndim not in (4, 5):
+        raise Refused("a result of other than 4 or 5 axes")
+    return Pool(k, reduce, value, name, target).print()

@@ -35,22 +35,27 @@ TAPS = 32                       # elements of a window up to which it is written
 
 def print_pool(k: Kernel, name: str, target: Target) -> Printed:
     """C of a kernel that reduces windows; Refused where it is none."""
-    if k.kind != "reduction" or k.root.dtype != F32 or k.extra or k.sides or target.lanes(F32) < 4 or k.root.ndim < 2:
-        raise Refused("no reduction of float32 with one result")
+    if k.extra or k.root.ndim < 2:
+        raise Refused("several results, or no rows")
+    reduce, value = one_reduction(k, target)
+    if k.root is not reduce and k.root.prim not in ELEMENTWISE:
+        raise Refused("what follows the reduction moves its results")
+    return _Pool(k, reduce, value, name, target).print()
+
+
+def one_reduction(k: Kernel, target: Target) -> tuple[Node, Node]:
+    """The only reduction of a kernel whose other values are functions of it, element by element, and the float32 value
+    that holds its results (of positions: their cast); Refused where there is none."""
     found = [n for n in k.members if n.prim in ("reduce", "argreduce")]
-    if len(found) != 1 or found[0].shape != k.root.shape or not _elementwise(k, found[0]):
-        raise Refused("several reductions, or functions of more than the reduction's result")
-    above = [n for n in k.members if found[0] in n.args]
-    if found[0].prim == "argreduce" and any(n.prim != "cast" or n.dtype != F32 for n in above):
-        raise Refused("places as integers")
-    return _Pool(k, found[0], above[0] if found[0].prim == "argreduce" else found[0], name, target).print()
-
-
-def _elementwise(k: Kernel, reduce: Node) -> bool:
-    """Whether all above the reduction is a function of it, element by element."""
-    uses = k.members[reduce]
-    return all(u.idx == k.members[k.root][0].idx and not u.inside
-               for u in uses) and (k.root is reduce or k.root.prim in ELEMENTWISE)
+    if k.kind != "reduction" or k.root.dtype != F32 or k.sides or target.lanes(F32) < 4 or len(found) != 1:
+        raise Refused("not one reduction with a result of float32")
+    reduce, = found
+    above = [n for n in k.members if reduce in n.args] if reduce.prim == "argreduce" else [reduce]
+    if len(above) != 1 or above[0].dtype != F32 or above[0] is not reduce and above[0].prim != "cast":
+        raise Refused("positions that are used in another way than as one array of float32")
+    if reduce.shape != k.root.shape or any(u.idx != k.members[k.root][0].idx or u.inside for u in k.members[reduce]):
+        raise Refused("the reduction's result is read at other indices than the kernel's")
+    return reduce, above[0]
 
 
 def reduced(n: Node) -> tuple[Node, tuple[int, ...]]:

@@ -302,15 +302,18 @@ class Correlation(Anchored):
 
     def _joined(self) -> list[Stmt]:
         """The lanes of all sums added up, into the contraction's own order."""
-        y, x, r, c = self.y, self.x, self.row, self.channel
-        loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count), Var("ky", y.taps),
-                 Var("i", self.mr), Var("j", self.cg), Var("kx", x.taps)]
-        names = {v: var(Var(name, max(v.extent, 2))) if v.extent > 1 else Ix() for v, name in ((r, "row"), (c, "chan"))}
-        names |= {axis.tap: var(Var(tap, axis.taps)) for axis, tap in ((y, "ky"), (x, "kx")) if axis.tap is not None}
-        to = linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index])
+        loops = [*self.around, Var("rt", self.row_tiles.count), Var("ct", self.channel_tiles.count),
+                 Var("ky", self.y.taps), Var("i", self.mr), Var("j", self.cg), Var("kx", self.x.taps)]
         return nested(loops, [f"const long row = {self.row_tiles.first('rt')} + i;",
                               f"const long chan = {self.channel_tiles.first('ct')} + j;",
-                              f"whole[{text(to)}] = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])
+                              f"{self._whole()} = hyv_sum(HYV_LOAD(sums + ({text(flat(loops))}) * {self.lanes}));"])
+
+    def _whole(self) -> str:
+        """The element of the contraction at ``row``, ``chan``, ``ky`` and ``kx``, in C."""
+        names = {v: var(Var(name, max(v.extent, 2))) if v.extent > 1 else Ix() for v, name in (
+            (self.row, "row"), (self.channel, "chan"), (self.y.tap, "ky"), (self.x.tap, "kx")) if v is not None}
+        names |= {v: Ix() for v in (*self.m.rows, *self.m.columns) if v.extent == 1}
+        return f"whole[{text(linear(self.dot.shape, [substitute(i, names) for i in self.m.dot_index]))}]"
 
     def _root(self) -> list[Stmt]:
         """The kernel's root from the contraction."""

@@ -12,7 +12,7 @@ from hybrid.ir.index import Ix, Var, coefficient, linear, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.parse import parsed
 from hybrid.ir.rewriting import length, walk
-from hybrid.ir.stmt import Do, For, Let, Name, Op, Prefetch, Stmt, Store
+from hybrid.ir.stmt import For, Let, Name, Prefetch, Stmt
 
 from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.dialect import C, PARALLEL
@@ -28,8 +28,7 @@ from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import FAR, NEAR, VectorEmitter
 from hybrid.codegen.vector_forms import heavy, in_float32, library_call, one_plus
 
-# bytes of a result of the program that are written past the caches, to be read from memory anyway
-STREAM = 1 << 23
+LARGE = 3 << 22                 # bytes of a result whose rows are done one after another: memory is the limit
 
 
 def print_rows(k: Kernel, name: str, target: Target) -> Printed:
@@ -37,7 +36,7 @@ def print_rows(k: Kernel, name: str, target: Target) -> Printed:
     kind, width = _type(k), target.lanes(F32)
     if width < (8 if kind == F64 or _halves(k) else 4):
         raise Refused("short vectors")
-    if not (_pays(k) or _streams(k)):
+    if not _pays(k):
         raise Refused("plain loops do as well")
     told = k.root.dtype == kind or in_float32(k.root.dtype) or k.root.dtype == np.bool_ and kind == F32
     forms = [False] if told and (k.root.shape or k.hoisted) else []
@@ -58,7 +57,6 @@ class _Rows(KernelPrinter):
         super().__init__(k, name)
         self.width, self.team, self.single = width, team, single
         self.order, self.first = rows_first(k)
-        self.stream = _streams(k)
 
     def print(self) -> Printed:
         """The kernel; Refused where it cannot be."""
@@ -66,10 +64,6 @@ class _Rows(KernelPrinter):
         groups = merged_axes(sizes, lambda g: self._build(g)[0].divisions, self.first)
         e, blocks, loops = self._build(groups)
         body = self._close(e, blocks, loops)
-        if any(isinstance(s, Store) and s.vector == "STREAM" and not s.how for s in walk(body)):
-            body = [self._past(), *body, Do(Op("HYV_STREAMED", ()))]
-        elif not _pays(self.k):
-            raise Refused("plain loops do as well")
         out = self.kernel(body, vectors=True)
         return replace(out, code=parsed(map(in_doubles, out.lines))) if self.kind == F64 else out
 
@@ -90,8 +84,6 @@ class _Rows(KernelPrinter):
         for n in reversed(k.hoisted):
             e.value(n, rename(k.members[n][0].idx, k.loops, place), blocks[-1])
         store = e.store(names[k.root], k.root, place, e.value(k.root, place, blocks[-1]))
-        if isinstance(store, Store) and store.vector == "STORE" and self.stream and self._on_lines(place, lane):
-            store = replace(store, vector="STREAM")
         blocks[-1].body.append(store)
         for n, spot in k.sides:
             store_side(e, n, rename(spot, k.loops, place), names[n], blocks)
@@ -113,7 +105,7 @@ class _Rows(KernelPrinter):
         """Heavy values that several loops of a row need, with where they are kept: their own array, the result's row, a
         buffer."""
         out: dict[Node, str] = {}
-        free = self.k.root.dtype == self.kind and not self.k.sides and not self.stream
+        free = self.k.root.dtype == self.kind and not self.k.sides
         for m, uses in self.k.members.items():
             if m.dtype != self.kind or len({(u.idx, u.inside) for u in uses}) < 2 or not heavy(m):
                 continue
@@ -164,16 +156,14 @@ class _Rows(KernelPrinter):
         if depth < 0 or lane is not None and (lane is not loops[-1] or lane in e.rows) or loops[depth] not in e.rows:
             return None
         row, block = loops[depth], blocks[depth + 1]
-        filled = hint(self.k.root.nbytes) >= FAR and not any(
-            isinstance(s, Store) and s.vector == "STREAM" for s in blocks[-1].body)
-        # memory is the limit, and works best row by row
-        if filled and hint(self.k.root.nbytes) > STREAM * 3 // 2:
+        if hint(self.k.root.nbytes) > LARGE:
             return None
         last = None if lane is None else self._last(lane, blocks[-1].body)
         own = [(begin, end, loop) for at, begin, end, loop in e.loops if at is block]
         fetch = self._fetch(e, lane, []) if lane is not None else None
         return in_stages(row, block.body, own, last, self.width, fetch, self._pragma(row, depth, work),
-                         self.kind.itemsize, any(hint(n.nbytes) >= FAR for n in self.args), filled)
+                         self.kind.itemsize, any(hint(n.nbytes) >= FAR for n in self.args),
+                         hint(self.k.root.nbytes) >= FAR)
 
     def _copies(self, lane: Var, body: list[Stmt]) -> int:
         """Vectors that are computed in one turn: two, or as many as go down the columns of a reduction together."""
@@ -183,30 +173,14 @@ class _Rows(KernelPrinter):
             return max((n for n in (1, 2, 4, 8) if n <= most and n * self.width <= hint(lane.extent)), default=1)
         return 1 if hint(lane.extent) < 2 * self.width or count > 60 else 2
 
-    def _past(self) -> Stmt:
-        """Whether to write past the caches is known when the arrays are: beside loads that cross cache lines it takes
-        twice as long."""
-        far = [Name(self.names[n]) for n in self.args if n is self.k.root or hint(n.nbytes) >= FAR]
-        addresses = " | ".join(f"(unsigned long){{{i}}}" for i in range(len(far)))
-        return Let("int", Name("past"), Op(f"!(({addresses}) % 64)", tuple(far)), True)
-
-    def _on_lines(self, place: Index, lane: Var | None) -> bool:
-        """Whether every vector of the result is a cache line of it."""
-        at = linear(self.k.root.shape, place)
-        n = self.line
-        if lane is None or not fixed(lane.extent):
-            return False
-        return lane.extent % n == 0 and not at.const % n and all(atom == lane or not c % n for atom, c in at.terms)
-
     def _fetch(self, e: VectorEmitter, lane: Var, after: list[Var]) -> Prefetch | None:
         """A statement that asks for a cache line of a row of a large result that nothing was written to while the row
         was read: all at once they come sooner than one by one (LayerNorm: 0.7 of the time).
         """
         root = self.k.root
         if (not self.k.hoisted or hint(root.nbytes) < FAR
-            or not 2 * 64 <= hint(lane.extent) * self.kind.itemsize <= NEAR
-            or self.names[root] in e.keep.values()
-                or self.stream and self._on_lines(self.place, lane)):
+                or not 2 * 64 <= hint(lane.extent) * self.kind.itemsize <= NEAR
+                or self.names[root] in e.keep.values()):
             return None
         place = linear(root.shape, self.place)
         if variables(place) & set(after):                    # lanes are rows: a row's elements are no neighbours
@@ -234,8 +208,3 @@ def _pays(k: Kernel) -> bool:
     if _type(k) == F64 and not k.hoisted and k.kind != "reduction":
         return any(map(library_call, k.members))
     return bool(k.hoisted) or k.kind == "reduction" or any(heavy(m) or m.prim == "random_bits" for m in k.members)
-
-
-def _streams(k: Kernel) -> bool:
-    """Whether the result is so large, and nothing in the program reads it, that writing it need not fill the caches."""
-    return k.reason == "result" and not k.once and hint(k.root.nbytes) >= STREAM and k.kind in ("row", "elementwise")
