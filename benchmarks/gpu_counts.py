@@ -116,7 +116,7 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
             texts.pop(self, None)
         if self in texts:
             source, single, names, *out = texts.pop(self)
-            found.append(Recorded(source, single, _bytes(str(self.report), names), *out))
+            found.append(Recorded(source, single, _bytes(self, names), *out))
         return call(self, arrays)
     cuda._drivers["emulator", 0] = _Driver(gpu.arch, gpu.sms)
     cls._few_launches, cls._run = few_launches, run                        # type: ignore[method-assign]
@@ -130,24 +130,14 @@ def recording(gpu: Gpu) -> Iterator[list[Recorded]]:
             cuda._drivers["emulator", 0] = old
 
 
-def _bytes(report: str, names: Sequence[str]) -> list[int]:
-    """Bytes that each launch reads and writes, as the report says. Where a kernel has two, the first reads its arrays
-    and the second writes its results, both with the program's working memory at most; running sums are read twice."""
-    item = 2 if "float16" in report else 4
-    reads: dict[str, int] = {}
-    writes: dict[str, int] = {}
-    current, twice = "", set()
-    for line in report.splitlines():
-        head, arrays = re.match(r"  (k\d+) \[([^]]+)\]", line), re.match(r"    reads (.*); writes (.*); stored", line)
-        if head:
-            current = head[1]
-            twice |= {current} if head[2] == "running" else set()
-        elif arrays and current:
-            reads[current], writes[current] = (
-                item * sum(int(np.prod([int(d) for d in x.split(",") if d.strip()] or [1]))
-                           for x in re.findall(r"\w+\[([\d, ]*)\]", text)) for text in arrays.groups())
-    beside = re.search(r"working memory beyond (\d+)", report)
-    left = int(beside[1]) if beside else 0
+def _bytes(self: program.CudaProgram, names: Sequence[str]) -> list[int]:
+    """Bytes that each launch reads and writes. Where a kernel has two, the first reads its arrays and the second writes
+    its results, both with the program's working memory at most; running sums are read twice."""
+    groups = {f"k{g.kernels[0].number}": g.kernels for g in self.planned.groups}
+    reads, writes = ({name: sum(n.nbytes for k in parts for n in arrays(k)) for name, parts in groups.items()}
+                     for arrays in (lambda k: k.reads, lambda k: k.stores))
+    twice = {name for name, parts in groups.items() if parts[0].kind == "running"}
+    left = self.report.scratch_bytes
 
     def of(name: str) -> int:
         whole = name.removesuffix("_parts")

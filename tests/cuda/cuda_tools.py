@@ -193,7 +193,7 @@ def break_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 def slices_through_maps(patch: pytest.MonkeyPatch) -> None:
     """Every product is one of warpgroups whose slices a warpgroup of their own copies."""
     patch.setattr(contraction, "pick_warpgroup", lambda p: Division(warpgroup.TILES[3], 0))
-    patch.setattr(warpgroup, "specializes", lambda division: True)
+    patch.setattr(warpgroup, "specializes", lambda *_: True)
     patch.setattr(contraction, "columns_first", lambda k: False)
 
 

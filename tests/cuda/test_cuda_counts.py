@@ -72,17 +72,16 @@ def test_kinds_of_instructions() -> None:
 
 
 def test_bytes_of_kernels() -> None:
-    """They are read from the report, for every kind of kernel."""
-    report = """
-  k0 [reduction] sum[64]
-    reads dot[32, 64]; writes sum[64]; stored: result
-  k1 [multi-tensor] add[64] add[64]
-    reads sum[64], input1[64]; writes add[64], add[64]; stored: result
-"""
-    code = f"import gpu_counts; print(gpu_counts._bytes({report!r}, ['k0', 'k1']))"
+    """What a kernel reads and writes, in each type, alone and together with others."""
+    code = ("import gpu_counts as c, nets\n"
+            "for d in ('float32', 'float16', 'bfloat16'):\n"
+            "    print(c.record(c.inference(nets.Gelu(), (64, 32), dtype=d), c.H100)[0].bytes)\n"
+            "both = c.mx.hybridize(lambda x, y: (x + 1, y.astype('float16') + 1))\n"
+            "print(c.record(lambda: both(*(c.nd.zeros((64,), c.GPU) for _ in range(2))), c.H100)[0].bytes)\n")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False,
                           env=BESIDE_BENCHMARKS)
-    assert done.stdout.strip() == str([4 * 33 * 64, 4 * 4 * 64]), done.stderr
+    assert done.stdout.split("\n")[:-1] == [str([2 * 64 * 32 * size]) for size in (4, 2, 2)] + [
+        str([64 * (3 * 4 + 2)])], done.stderr
 
 
 def test_the_model_says_of_the_first_kernels_what_the_review_said() -> None:
@@ -106,7 +105,7 @@ def test_slices_are_copied_by_warps_of_their_own_where_that_is_no_slower(
     times = []
     for way in ("hy_copy_box", "hy_cp_async_arrive", "hy_fetch"):
         if way == "hy_fetch":
-            monkeypatch.setattr(warpgroup, "specializes", lambda division: False)
+            monkeypatch.setattr(warpgroup, "specializes", lambda *_: False)
         text = cuda.print_program(plan(whole).groups, arch="sm_90a", no_maps="" if way == "hy_copy_box" else "not here")
         (launch,), compiled = text.launches, nvrtc.compile(text.source, "sm_90a")
         r, kernel = compiled.resources[launch.name], text.source.partition(f" {launch.name}(")[2]

@@ -74,7 +74,7 @@ WAYS = {"maps": "hy_copy_box", "copies of 16 bytes": "hy_cp_async_arrive"}
 
 def specialized(monkeypatch: pytest.MonkeyPatch, way: str = "maps") -> None:
     """Slices of every tile are copied by a producer warpgroup."""
-    monkeypatch.setattr(warpgroup, "specializes", lambda division: True)
+    monkeypatch.setattr(warpgroup, "specializes", lambda *_: True)
     monkeypatch.setattr(EmulatorDriver, "no_maps", "" if way == "maps" else "not here")
 
 

@@ -6,16 +6,16 @@ rows' in registers, the columns' in shared memory, while the products of the sli
 """
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Sequence, TypeVar
 
 from hybrid.base.dtype import is_half
 
 from .boxes import FORM, Boxes, boxes_of
 from .grid import Grid
 from .mma import best_cost, bring, load_fragments, origins, terms, work
-from .pieces import PrintedCuda, alone, indented
+from .pieces import PROCESSORS, PrintedCuda, alone, indented
 from .product import Product
-from .shares import Division, best_division
+from .shares import Division, best_division, count
 from .stages import Plain, Slices, Swizzled, Tile
 from .target import current
 
@@ -29,6 +29,7 @@ BY_COPIES = "slices copied by a warpgroup of their own"
 PRODUCER_REGISTERS = 40         # of each of its threads, where one thread copies
 SLOT = f"round % {SPECIALIZED_STAGES}"                    # where a producer's slice lies
 _WAIT_FOR_SLOT = f"hy_mbarrier_wait(used + {SLOT} * 8, (round / {SPECIALIZED_STAGES} + 1) & 1);"
+REUSE = 240                     # products for each element of memory: the ratio of their rates on an H100, by the model
 TOGETHER = 2                    # slices of floats whose sums tensor cores add up
 
 
@@ -45,29 +46,46 @@ def pick_warpgroup(p: Product) -> Division[Tile] | None:
 def print_warpgroup(p: Product, division: Division[Tile]) -> PrintedCuda:
     """A block's warpgroups own 64 rows each; all its threads copy slices, or a producer warpgroup does, or one thread
     of it through tensor maps."""
-    halves, specialized, tile = is_half(p.dot.dtype), specializes(division), division.tile
-    copying = (PRODUCERS, tile.threads) if specialized else ()
-    a, b = ((Swizzled if halves else Plain)(p, side, tile, *copying) for side in "ab")
-    b.offset = a.bytes
-    grid, stage = Grid(p, division, a.deep, PRODUCERS if specialized else 0), a.bytes + b.bytes
-    if isinstance(a, Swizzled) and isinstance(b, Swizzled) and specialized:
-        boxes, shared = boxes_of(p, a, b), SPECIALIZED_STAGES * (stage + 16)
+    if not is_half(p.dot.dtype):
+        x, y = _slices(Plain, p, division.tile)
+        grid, stage = Grid(p, division, x.deep), x.bytes + y.bytes
+        return alone(grid.printed(_floats(p, grid, x, y, stage), False, STAGES * stage + _split_bytes(p, y)))
+    a, b = _slices(Swizzled, p, division.tile, PRODUCERS, division.tile.threads)
+    boxes, stage = boxes_of(p, a, b), a.bytes + b.bytes
+    if specializes(p, division, not isinstance(boxes, str)):
+        grid, shared = Grid(p, division, a.deep, PRODUCERS), SPECIALIZED_STAGES * (stage + 16)
         if not isinstance(boxes, str):
             p.k.form = FORM
             return alone(grid.printed(_through_maps(p, grid, boxes, stage), False, shared, 1,
                                       {x.name: (x.array, x.map) for x in boxes}))
         p.k.form, p.k.not_taken = BY_COPIES, [*p.k.not_taken, (FORM, boxes)]
-        sums = _specialized(p, grid, a, b, stage)
-    else:
-        sums = (_halves if halves else _floats)(p, grid, a, b, stage)
-        shared = STAGES * stage + (0 if halves else _split_bytes(p, b))
-    return alone(grid.printed(sums, False, shared))
+        return alone(grid.printed(_specialized(p, grid, a, b, stage), False, shared))
+    p.k.not_taken.append((FORM, boxes if isinstance(boxes, str) else "blocks share the depth" if division.shares else
+                          "multiprocessors have one block at most, or wait for memory"))
+    a, b = _slices(Swizzled, p, division.tile)
+    grid = Grid(p, division, a.deep)
+    return alone(grid.printed(_halves(p, grid, a, b, stage), False, STAGES * stage))
 
 
-def specializes(division: Division[Tile]) -> bool:
-    """Whether warps are specialized: a producer warpgroup copies slices, the consumers multiply them. That is where a
-    block has a multiprocessor to itself, and one tile."""
-    return division.tile == WIDE and division.shares is None
+S = TypeVar("S", bound=Slices)
+
+
+def _slices(kind: type[S], p: Product, tile: Tile, *copying: int) -> tuple[S, S]:
+    """Those of both operands. copying: the number of threads that copy, and the first of them, if not all do."""
+    a, b = (kind(p, side, tile, *copying) for side in "ab")
+    b.offset = a.bytes
+    return a, b
+
+
+def specializes(p: Product, division: Division[Tile], maps: bool) -> bool:
+    """Whether warps are specialized: a producer warpgroup copies slices, the consumers multiply them. By the model that
+    is faster where a block has a multiprocessor to itself, and one tile; through tensor maps also where there are more
+    blocks than multiprocessors, if products take longer than memory."""
+    if division.shares is not None:
+        return False
+    arrays = p.batch * (p.rows * p.depth + p.depth * p.columns + p.rows * p.columns)
+    return division.tile == WIDE or (maps and count(p, division.tile) > (current().processors or PROCESSORS)
+                                     and p.batch * p.rows * p.columns * p.depth >= REUSE * arrays)
 
 
 def _ahead(a: Slices, b: Slices, stage: int, count: int) -> list[str]:
