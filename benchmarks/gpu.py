@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import nd  # noqa: E402
-from hybrid.gluon import nn  # noqa: E402
+from hybrid.gluon import nn, rnn  # noqa: E402
 from hybrid.gluon.model_zoo import vision  # noqa: E402
 
 GPU = mx.gpu(0)
@@ -31,10 +31,19 @@ def normal(*shape: int, dtype: str = "float32") -> Any:
 
 
 def block(net: Any, x: Any) -> Callable[[], Any]:
-    """Inference of a block."""
+    """Inference of a block, in its input's dtype."""
     net.initialize(ctx=GPU)
+    net.cast(x.dtype)
     net.hybridize()
     return lambda: net(x)
+
+
+def encoder(length: int, width: int, heads: int, dtype: str = "float32") -> Make:
+    """Four layers, batch 8."""
+    def make() -> Callable[[], Any]:
+        nets.LENGTH, nets.WIDTH, nets.HEADS = length, width, heads
+        return block(nets.encoder(), normal(8, length, width, dtype=dtype))
+    return make
 
 
 def mlp() -> Any:
@@ -60,18 +69,33 @@ def function(f: Callable[..., Any], *arrays: Any) -> Callable[[], Any]:
     return lambda: compiled(*arrays)
 
 
+def product(n: int, dtype: str, transposed: bool = False) -> Make:
+    """Of two matrices; transposed: the second one's rows are columns, as a dense layer's weights have them."""
+    return lambda: function(lambda a, b: nd.dot(a, b, transpose_b=transposed), *[normal(n, n, dtype=dtype)] * 2)
+
+
 def programs(quick: bool) -> dict[str, Make]:
     """What is timed, by name; smaller where it is only to be seen that it runs."""
-    n, image, batch = (64, 32, 2) if quick else (4096, 224, 32)
+    n, image, batch, row = (64, 32, 2, 5000) if quick else (4096, 224, 32, 1_000_000)
+    length, width, heads = (32, 64, 2) if quick else (1024, 512, 8)
+    steps, units = (4, 16) if quick else (64, 256)
+    resnet = vision.resnet18_v1
     return {
         "MLP, batch 1": lambda: block(mlp(), normal(1, 512)),
         "MLP, batch 256": lambda: block(mlp(), normal(256, 512)),
         "Adam step of the MLP, batch 64": training,
-        "ResNet-18, batch 1": lambda: block(vision.resnet18_v1(), normal(1, 3, image, image)),
-        f"ResNet-18, batch {batch}": lambda: block(vision.resnet18_v1(), normal(batch, 3, image, image)),
+        "ResNet-18, batch 1": lambda: block(resnet(), normal(1, 3, image, image)),
+        f"ResNet-18, batch {batch}": lambda: block(resnet(), normal(batch, 3, image, image)),
+        f"ResNet-18, batch {batch}, float16": lambda: block(resnet(), normal(batch, 3, image, image, dtype="float16")),
+        f"encoder 4 x {width}, length {length}": encoder(length, width, heads),
+        f"encoder 4 x {width}, length {length}, bfloat16": encoder(length, width, heads, "bfloat16"),
+        f"LSTM, {steps} steps, batch 32": lambda: block(rnn.LSTM(units, input_size=units), normal(steps, 32, units)),
         f"softmax ({n}, 1024)": lambda: function(nd.softmax, normal(n, 1024)),
-        f"product {n}, float32": lambda: function(nd.dot, normal(n, n), normal(n, n)),
-        f"product {n}, float16": lambda: function(nd.dot, normal(n, n, dtype="float16"), normal(n, n, dtype="float16")),
+        f"LayerNorm ({n}, 1024)": lambda: block(nn.LayerNorm(in_channels=1024), normal(n, 1024)),
+        f"order of a row of {row:,}": lambda: function(nd.argsort, normal(1, row)),
+        f"product {n}, float32": product(n, "float32"),
+        **{f"product {n}, {dtype}{', transposed' * turned}": product(n, dtype, turned)
+           for dtype in ("float16", "bfloat16") for turned in (False, True)},
     }
 
 

@@ -8,6 +8,7 @@ from . import contrib, nn, parameter
 from ..base.other_names import BLOCKS, GLUON, MissingNameError, elsewhere, import_error_with_hint
 from ..buffers.array import NDArray
 from ..graph.symbol import Symbol
+from ..runtime import background
 from .block import Block
 from .hybrid_block import HybridBlock
 from .parameter import Constant, DeferredInitializationError, Parameter, ParameterDict
@@ -20,6 +21,7 @@ __all__ = ["Block", "Constant", "DeferredInitializationError", "ExponentialMovin
 
 tensor_types = (Symbol, NDArray)
 elsewhere(Block, BLOCKS)
+background.begin_early()                          # while the script loads data and makes its network
 
 _LAZY = {"data": "hybrid.gluon.data", "loss": "hybrid.gluon.loss", "utils": "hybrid.gluon.utils",
          "metric": "hybrid.metric",

@@ -27,7 +27,7 @@ from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes, at_values, refused, serves
 from ..ir.size import Dim, Size, Specialised, size
 from ..runtime import background
-from ..runtime.background import Job
+from ..runtime.job import Job
 from ..runtime.observers import OBSERVERS
 
 from . import sizes_note

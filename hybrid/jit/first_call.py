@@ -43,6 +43,7 @@ class FirstCall:
     """Whether the next call of one function is its first one, and runs as plain Python; what it was."""
 
     def __init__(self) -> None:
+        background.begin_early()
         self._over = False
         self._was_plain = False                          # whether the first call ran so
         # until some process made two such calls: the parts of its signature (_kind_of), the name of the call's note

@@ -16,7 +16,8 @@ from ..ir.at_sizes import AtSizes
 from ..passes.host_rows import on_host
 from ..passes.pipeline import plan
 from . import progress
-from .background import Job, queue
+from .background import queue
+from .job import Job
 from .coming import ComingSized
 from .observers import OBSERVERS, observed
 from .pending import PendingProgram, begun, run_by_primitives

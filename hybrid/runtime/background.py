@@ -14,11 +14,12 @@ import os
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Callable
+from typing import TYPE_CHECKING, Any
 
 from ..base import config, forking, system
-from . import cache
-from .calls import CALLS, LONGEST_CALL
+from . import left_jobs
+from .calls import CALLS
+from .job import SILENCE, UNITS, Job, Units
 from .switch_interval import SWITCH_INTERVAL
 from .worker_start import start as _start
 
@@ -32,73 +33,7 @@ IDLE_SECONDS = 20.0                    # after which a process without work ends
 # may make them unnecessary
 TRACE_SECONDS = 0.3
 LAST_WAIT = 0.5                        # seconds at most that the end of this process waits for all programs together
-# compilers run after so many seconds without calls that wait for a program, or ``LONGEST_CALL`` since one was asked for
-SILENCE = 0.1
-# one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
-# saves little of their time, and they have use for the core
-PARTS_SECONDS, STEPS = 2.0, 1000
 _lock = forking.lock()
-
-
-class Job:
-    """A program to be compiled, and what its compilation depends on.
-
-    name: the same for jobs of the same program. key_and_text: the key under which the disk cache will hold the program,
-    and its text, "" where it is there already; None for the key where it can hold none. It may take a while.
-    """
-
-    def __init__(self, name: str, key_and_text: Callable[[], tuple[str | None, str]], frozen: frozenset[int]):
-        self.name, self.key_and_text = name, key_and_text
-        self.around: dict[str, Any] = {
-            "frozen": sorted(frozen), "folder": os.getcwd(),
-            "settings": {**{k: v for k, v in os.environ.items() if k.startswith("HYBRID_")},
-                         "HYBRID_CACHE": str(cache.folder())}}
-        # calls that did without the compiled program, what they took, and whether somebody waits for it
-        self.calls, self.seconds, self.hurry = 0, 0.0, False
-        self.running = 0                                         # such calls that go on now, in all threads
-        self.called_until = -math.inf                            # the time until which it counts as called, see submit
-        # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
-        self.of_parts, self.before = 0.0, 0.0
-        self.last = False                                        # nobody waits for it: it comes after all others
-        self.aside = False                                       # not queued: another program does its calls
-        self.made = time.monotonic()
-        self.follows = self.made - CALLS.again < LONGEST_CALL    # the first step was over when it was made
-        self.ended, self.failed = threading.Event(), False       # failed: this process has to compile it itself
-
-    def is_ripe(self) -> bool:
-        """Whether a process may begin to compile it. Compilers would slow down the first call or training step. So they
-        begin when that is over: some program is called for the second time, or none for a while."""
-        if self.of_parts and not self.hurry:
-            return self.seconds - self.before >= self.of_parts
-        return self.hurry or self.follows or self.calls > 1 or self.is_silent() or (
-            time.monotonic() - self.made > LONGEST_CALL)
-
-    def count(self, calls: int = 1) -> None:
-        """Note that the program was asked for, by so many calls that did without it. One that was set aside is queued
-        again, also for none: a training loop asks for its program without calling it."""
-        self.calls += calls
-        if self.aside:
-            queue().submit(self)
-
-    def join(self, steps: int) -> None:
-        """Wait for the programs whose work it does in one, and some time more."""
-        self.of_parts = PARTS_SECONDS + steps / STEPS
-
-    def wanted(self) -> tuple[bool, bool, bool, bool, bool, float]:
-        """Its priority, compared with other jobs' from left to right: whether somebody waits for it; whether it may
-        begin; whether it is not ``last``; whether it is no program that only joins others; whether it is being called;
-        the seconds that its calls took, and the number of calls."""
-        called = self.running > 0 or time.monotonic() < self.called_until
-        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, called, self.seconds + 1e-4 * self.calls)
-
-    def is_silent(self) -> bool:
-        """Whether no call does without a compiled program, and none has for a moment."""
-        return not CALLS.running and time.monotonic() - max(CALLS.ended, self.made) > SILENCE
-
-    def end(self, failed: bool) -> None:
-        """Note that no process works on it any more."""
-        self.failed = failed
-        self.ended.set()
 
 
 class _Compiler:
@@ -109,6 +44,7 @@ class _Compiler:
         self.process: subprocess.Popen[str] | None = None
         self.job: Job | None = None                          # that it works on
         self.began = 0.0                                     # when it began with that
+        self.units = Units()                                 # what it has compiled of it
 
     def start(self) -> None:
         """Start the thread, for which a first answer does not wait."""
@@ -123,7 +59,8 @@ class _Compiler:
                 with CALLS.compiling():
                     if self.process is None:
                         self.process = _start()          # takes a while: what is most wanted may be another job then
-                    self.began = time.monotonic()        # before there is a job: other threads read its time
+                    # before there is a job: other threads read its time
+                    self.began, self.units = time.monotonic(), Units()
                     self.job = self.queue.take()
                     if self.job is not None:
                         self.job.end(failed=not self._compile(self.job))
@@ -153,13 +90,16 @@ class _Compiler:
             assert process is not None and process.stdin is not None and process.stdout is not None
             process.stdin.write(json.dumps({"key": key, "text": text, **job.around}) + "\n")
             process.stdin.flush()
-        return process.stdout.readline().strip() == key
+            left_jobs.note()
+        while (answer := process.stdout.readline()).startswith(UNITS):
+            self.units.tell(*map(int, answer[len(UNITS):].split()))
+        return answer.strip() == key
 
     def wait_for_job(self, now: float) -> None:
         """Wait for a program that is about to be there: from ``now`` on as long as it took until then, at most
-        ``LAST_WAIT``."""
+        ``LAST_WAIT``. Nobody waits for one that will not be there by then: what is compiled of it is kept."""
         job = self.job
-        if job is not None and (job.hurry or job.calls > 1):
+        if job is not None and (job.hurry or job.calls > 1) and self.units.seconds_left(now) < LAST_WAIT:
             job.ended.wait(now + min(now - self.began, LAST_WAIT) - time.monotonic())
 
     def stop(self) -> None:
@@ -205,7 +145,7 @@ class Queue:
             if known is not None and not known.ended.is_set():
                 return known
             job = self._jobs[job.name] = self._aside.pop(job.name, job)
-            job.aside = False
+            job.aside = None
             self._waiting.append(job)
             if traced:
                 job.called_until = now + TRACE_SECONDS
@@ -221,7 +161,7 @@ class Queue:
             if job in self._waiting and not job.hurry:
                 self._waiting.remove(job)
                 self._aside[job.name] = self._jobs.pop(job.name)
-                job.aside = True
+                job.aside = self.submit
 
     def hurry(self, job: Job) -> None:
         """Put a job before others, also one that was set aside: somebody waits for it."""
@@ -234,10 +174,12 @@ class Queue:
         """Its jobs, also those that were set aside."""
         return [*self._jobs.values(), *self._aside.values()]
 
-    def expect(self) -> None:
-        """Start a process, if there is none, because a job is about to come."""
+    def expect(self, traced: bool = True) -> None:
+        """Start a process, if there is none, because a job is about to come. traced: whether this thread traces its
+        program now."""
         with self._changed:
-            self._traces[threading.get_ident()] = time.monotonic() + TRACE_SECONDS
+            if traced:
+                self._traces[threading.get_ident()] = time.monotonic() + TRACE_SECONDS
             self._expecting = True
             if not self._compilers and not self._closed:
                 self._start(at_once=True)
@@ -323,7 +265,22 @@ class Queue:
         now = time.monotonic()
         for compiler in list(self._compilers):
             compiler.wait_for_job(now)
+        self._leave_to_others()
         self.close()
+
+    def _leave_to_others(self) -> None:
+        """Put the jobs that are wanted, and that no process has begun, into the disk cache."""
+        if all(job.ended.is_set() for job in self._jobs.values()):
+            left_jobs.forget()
+            return
+        from . import toolchain                              # noqa: PLC0415  loaded where something is compiled
+        for job in sorted(self._waiting, key=Job.wanted):    # the newest file is the next one
+            if job.calls < 2 or job.of_parts or job.last:
+                continue
+            with contextlib.suppress(toolchain.NotAtHand), toolchain.at_hand():
+                key, text = job.key_and_text()
+                if key is not None and text:
+                    left_jobs.keep({"key": key, "text": text, **job.around})
 
     def close(self) -> None:
         """End all processes at once; jobs that were not done are for their callers."""
@@ -348,6 +305,7 @@ def _most() -> int:
 
 
 _queue: Queue | None = None
+_looked: list[bool] = []                 # whether ``begin_early`` was called
 
 
 def queue() -> Queue:
@@ -358,6 +316,15 @@ def queue() -> Queue:
             _queue = Queue()
             atexit.register(_queue.end)
         return _queue
+
+
+def begin_early() -> None:
+    """Start a process that goes on with what this script left when it ran before, if it left anything and there is a
+    core for it. Looked for once."""
+    if not _looked:
+        _looked.append(True)
+        if config.compile_mode() == "background" and config.usable_cores() > 1 and left_jobs.noted():
+            queue().expect(traced=False)
 
 
 def working() -> bool:
@@ -372,7 +339,7 @@ def _in_child() -> None:
     if old is not None:
         atexit.unregister(old.end)
         for job in old.all():
-            job.failed = True
+            job.failed, job.aside = True, None
             job.ended = threading.Event()
             job.ended.set()
 

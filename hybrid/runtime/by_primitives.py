@@ -18,7 +18,8 @@ from ..base import config
 from ..ir import Program
 from ..ir.text import from_text, to_text
 from . import buffers, plans, reference
-from .background import Job, queue
+from .background import queue
+from .job import Job
 from .prepacked import fits
 from .recipe import Recipe, Spec
 

@@ -9,7 +9,7 @@ from ..base import forking
 from . import blas
 
 if TYPE_CHECKING:
-    from .background import Job
+    from .job import Job
 
 LONGEST_CALL = 5.0                     # seconds after a repeated call for which programs are thought to follow it
 _lock = forking.lock()

@@ -14,7 +14,9 @@ from ..ir import Program
 from ..ir.asked import Asked
 from ..ir.at_sizes import AtSizes
 from ..ir.text import to_text
-from .background import CALLS, SILENCE, Job, queue
+from .background import queue
+from .calls import CALLS
+from .job import SILENCE, Job
 from .pending import PendingProgram
 from .switch_interval import SWITCH_INTERVAL
 

@@ -13,7 +13,7 @@ from ..ir import Program
 from ..ir.direct import own
 from ..ir.text import to_text
 from . import background, reference, updating
-from .background import Job
+from .job import Job, is_light
 
 Compile = Callable[[Program], Any]
 
@@ -74,6 +74,8 @@ def begun(program: Program, frozen: frozenset[int], compile_here: Compile) -> An
         if key is None or plans.read(key) is not None:
             return compile_here(program)
     job = Job(key or f"program {id(program)}", key_and_text, frozen)
+    # what a function calls the first time, as plain Python, its own program will do
+    job.light = not background.CALLS.running and is_light(program)
     job.calls += SCOPE.answered                          # the first call was no program's: compilers may begin
     return PendingProgram(program, background.queue().submit(job), compile_here)
 

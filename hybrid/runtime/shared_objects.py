@@ -26,6 +26,8 @@ MOST_UNITS, UNIT = 8, 20_000
 # characters of a unit at most (about 0.2 s): a process that ends before a long text is compiled leaves the units
 # that it has in the cache, and the next one goes on from there. Twenty units take 5 % longer than one
 LONG_UNIT = 40_000
+# functions that are told how many units of a long text are compiled, of how many
+watchers: list[Callable[[int, int], Any]] = []
 _made_here: set[str] = set()                      # shared objects that the compiler made for this process
 
 
@@ -245,9 +247,15 @@ def _run_all(runs: dict[Path, list[str]], so: Path, c: Path, folder: str, at_onc
             made.write_bytes(cache.read(kept[made]))
     new = [made for made in runs if not made.exists()]
 
+    def tell(done: int) -> None:
+        for watcher in watchers:
+            watcher(len(runs) - len(new) + done, len(runs))
+
     def each(i: int) -> None:
         keep(kept[new[i]], new[i].read_bytes())
+        tell(i + 1)
         go_on()
+    tell(0)
     said = run([runs[made] for made in new], c, folder, at_once, each)
     for path in kept.values():
         for part in (path, path.with_suffix(".txt")):

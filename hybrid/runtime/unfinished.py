@@ -34,6 +34,24 @@ def _path(key: str) -> Path:
     return cache.folder() / f"{TITLE}-{key}.txt"
 
 
+class _Kept(Exception):                                 # noqa: N818  no error: it ends the work on a program
+    """The disk cache has what is printed of a program."""
+
+
+_printing: list[None] = []                              # scopes of ``only_printed``
+
+
+@contextlib.contextmanager
+def only_printed() -> Iterator[None]:
+    """Scope in which the work on a program that is planned and printed ends when the disk cache has it."""
+    _printing.append(None)
+    try:
+        with contextlib.suppress(_Kept):
+            yield
+    finally:
+        _printing.pop()
+
+
 def keep(key: str | None, recipe: Recipe, head: str = "") -> None:
     """Put the recipe of a printed program into the disk cache. head: what is before it in the text that ``plans`` keeps
     when its library is compiled."""
@@ -41,6 +59,8 @@ def keep(key: str | None, recipe: Recipe, head: str = "") -> None:
         return
     with contextlib.suppress(OSError, ValueError):
         _write(key, _Printed(plans.conditions(), tune.names_deferred(), head + to_text(recipe)))
+    if _printing:
+        raise _Kept
 
 
 def _write(key: str, printed: _Printed) -> None:

@@ -19,7 +19,10 @@ import signal
 import sys
 import threading
 import warnings
-from typing import Any
+from typing import Any, Iterator
+
+from . import left_jobs
+from .job import UNITS
 
 NICE = 10                                # of these processes where others have cores of their own to use
 SILENCE = 1.0                            # seconds without jobs, after which it tunes
@@ -43,12 +46,28 @@ def main() -> None:
         job = _next(jobs, may_have_pending)
         may_have_pending = True
         try:
-            answer = _compile(job)
+            with _told(answers), left_jobs.begun(job) if not job.get("whole") else contextlib.nullcontext():
+                answer = _compile(job)
         except Exception:                                    # noqa: BLE001  whatever it is, the other process sees it
             answer = ""
         answers.write(answer + "\n")
         answers.flush()
         gc.collect()                                         # garbage waits until the program is there
+
+
+@contextlib.contextmanager
+def _told(answers: Any) -> Iterator[None]:
+    """Scope in which the other process is told how many units of a program are compiled."""
+    from . import shared_objects  # noqa: PLC0415  this module is small for those that only start it
+
+    def tell(done: int, count: int) -> None:
+        answers.write(f"{UNITS}{done} {count}\n")
+        answers.flush()
+    shared_objects.watchers.append(tell)
+    try:
+        yield
+    finally:
+        shared_objects.watchers.remove(tell)
 
 
 class _JobCame(Exception):
@@ -68,7 +87,7 @@ def _next(jobs: "queue.Queue[str]", may_have_pending: bool) -> dict[str, Any]:
             return json.loads(jobs.get(timeout=PAUSE if may_have_left else SILENCE))     # type: ignore[no-any-return]
         with contextlib.suppress(_JobCame):
             if may_have_left:
-                may_have_left = unfinished.go_on(stop)
+                may_have_left = unfinished.go_on(stop) or _print_left()
             else:
                 may_have_pending = _tune_deferred()
     return json.loads(jobs.get())                                    # type: ignore[no-any-return]
@@ -118,11 +137,36 @@ def _program(job: dict[str, Any]) -> Any:
 
 
 def _compile(job: dict[str, Any]) -> str:
-    from . import by_primitives, cache, cpu, plans, sized, tune  # noqa: PLC0415
+    """Compile the program of a job: the key under which the disk cache holds it, or nothing."""
+    from . import plans  # noqa: PLC0415
+
+    _make(job)
+    return job["key"] if plans.holds(job["key"]) else ""
+
+
+def _print_left() -> bool:
+    """Plan and print a program that an ended process wanted. Whether there was one that no other process works on."""
+    from . import unfinished  # noqa: PLC0415
+    from .once import once  # noqa: PLC0415
+
+    job = left_jobs.next_one()
+    if job is None:
+        return False
+    with once(job["key"], patience=0.0) as alone:
+        if alone:
+            with contextlib.suppress(Exception), unfinished.only_printed():      # who asks for it says what is wrong
+                _make(job)
+            left_jobs.drop(job["key"])
+    return alone
+
+
+def _make(job: dict[str, Any]) -> None:
+    """Have the program of a job in the disk cache, if it can be compiled."""
+    from . import by_primitives, cache, cpu, sized, tune  # noqa: PLC0415
 
     program = _program(job)
     if program is None:
-        return ""
+        return
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         left_out = contextlib.nullcontext() if job.get("whole") else by_primitives.left_out()
@@ -134,7 +178,6 @@ def _compile(job: dict[str, Any]) -> str:
                 cpu.compiled(program)
             if choices:
                 cache.write(cache.folder() / PENDING_TUNE.replace("*", job["key"]), json.dumps(job).encode())
-    return job["key"] if plans.holds(job["key"]) else ""
 
 
 def _tune_deferred() -> bool:

@@ -33,10 +33,10 @@ PROCESSORS = {"sm_75": 40, "sm_80": 108, "sm_86": 84, "sm_90a": 132}       # of 
 TOGETHER = 40                                              # kernels of a compilation
 # what texts by hand use: the first architecture that has it, or the only one
 NEEDS = {"hy_wgmma": "sm_90a", "hy_cp_async_bulk": "sm_90a", "hy_mbarrier_expect": "sm_90a", "hy_copy_box": "sm_90a",
-         "by_lanes": "sm_75",
+         "_registers<": "sm_90a", "by_lanes": "sm_75",
          "hy_mbarrier": "sm_80", "cp_async": "sm_80", "hy_mma_bf16(": "sm_80", "hy_mma_bf16_k8": "sm_80",
          "hy_mma_tf32": "sm_80"}
-ONLY = ("hy_wgmma", "hy_cp_async_bulk", "hy_mbarrier_expect", "hy_copy_box", "by_lanes")
+ONLY = ("hy_wgmma", "hy_cp_async_bulk", "hy_mbarrier_expect", "hy_copy_box", "_registers<", "by_lanes")
 BEGIN = 'extern "C" __global__'
 found: dict[str, dict[str, bool]] = {}                     # by text: for what it is compiled, and whether it may spill
 printed_for: ContextVar[Any] = ContextVar("printed_for", default=None)          # the driver of a kind of GPU
@@ -49,6 +49,12 @@ def kinds() -> dict[str, list[str]]:
     for arch in ARCHS:
         out.setdefault(next((a for a in out if _alike(a, arch) and "sm_90a" not in (a, arch)), arch), []).append(arch)
     return out
+
+
+def architectures(source: str) -> tuple[str, ...]:
+    """Those that a text by hand is compiled for."""
+    word = next((word for word in NEEDS if word in source), "")
+    return ARCHS[ARCHS.index(NEEDS.get(word, "sm_75")):][:1 if word in ONLY else None]
 
 
 def note(text: str, archs: dict[str, bool]) -> None:
@@ -175,8 +181,7 @@ def pytest_sessionstart() -> None:
         if within_program.get():
             return _Module(source, kernels, ())
         module = load(self, source, kernels)
-        word = next((word for word in NEEDS if word in source), "")
-        note_all(source, kernels, ARCHS[ARCHS.index(NEEDS.get(word, "sm_75")):][:1 if word in ONLY else None], True)
+        note_all(source, kernels, architectures(source), True)
         return module
     cuda_program: Any = program.CudaProgram
     cuda_program._load_few = load_few

@@ -56,7 +56,7 @@ class Entry:
 
 def arch_of(text: str) -> str:
     """For what a text is compiled: other architectures have other forms of it."""
-    return "compute_90a" if "hy_wgmma" in text or "hy_mbarrier" in text else "compute_80"
+    return "compute_90a" if any(w in text for w in ("hy_wgmma", "hy_mbarrier", "_registers<")) else "compute_80"
 
 
 def compile_ptx(source: str) -> str:

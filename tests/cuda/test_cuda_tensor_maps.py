@@ -12,6 +12,7 @@ from hybrid.base.device import find_cupy
 from hybrid.codegen.cuda import TensorMap
 from hybrid.runtime.cuda import EmulatorError, nvrtc
 
+from . import kernels_everywhere
 from .cuda_async_texts import BOXES
 from .cuda_tools import ORDERS, check_cuda_source, run_cuda
 from .ptx_driver import run_ptx
@@ -188,3 +189,12 @@ def test_registers_are_shared_anew(order: int, said: str) -> None:
             continue
         with pytest.raises(EmulatorError, match=said):
             run_cuda(REGISTERS, launch, arrays, *way)
+
+
+@pytest.mark.skipif(not nvrtc.available(), reason="no NVRTC (pip install nvidia-cuda-nvrtc)")
+def test_registers_are_of_one_architecture() -> None:
+    """Who compiles a text by hand for all GPUs, or interprets it, takes the one that shares registers anew."""
+    launch = [("registers", (1, 1, 1), (384, 1, 1), 0, (0, 1))]
+    assert np.array_equal(run_ptx(REGISTERS, launch, [np.zeros(1, np.int32), np.zeros(256, np.int32)])[1],
+                          np.arange(256))
+    assert kernels_everywhere.architectures(REGISTERS) == ("sm_90a",)

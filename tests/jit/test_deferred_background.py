@@ -9,7 +9,7 @@ import pytest
 
 from hybrid import autograd
 from hybrid.base import pending
-from hybrid.runtime import background, toolchain
+from hybrid.runtime import background, job, toolchain
 
 from ..runtime.test_background import hold, in_background  # noqa: F401  a fixture
 from .test_deferred_loop import BATCHES, Loop, look_before
@@ -22,8 +22,8 @@ def test_rounds_are_joined_once_their_program_is_there(in_background: None, body
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     """What a loop sees is what it sees with nothing put off and nothing compiled; random draws, running statistics and
     momentum included."""
-    monkeypatch.setattr(background, "PARTS_SECONDS", 0.001)
-    monkeypatch.setattr(background, "STEPS", 1e9)
+    monkeypatch.setattr(job, "PARTS_SECONDS", 0.001)
+    monkeypatch.setattr(job, "STEPS", 1e9)
     loop, steps, stop = Loop(momentum=0.9), 0, time.monotonic() + 90
     while loop.root is None or loop.root.joined < 4:
         body(loop, steps)
@@ -66,7 +66,7 @@ def test_a_round_is_compiled_when_its_parts_were_used_for_a_while(in_background:
     assert q.take() is part and q.take() is None                     # it is being compiled still
     part.end(failed=False)
     assert q.take() is None
-    whole.seconds += background.PARTS_SECONDS + 2.9
+    whole.seconds += job.PARTS_SECONDS + 2.9
     assert q.take() is None
     whole.seconds += 0.2
     assert q.take() is whole

@@ -18,7 +18,7 @@ from hybrid import autograd, gluon, nd
 from hybrid.base import collector, config
 from hybrid.gluon import nn
 from hybrid.jit import first_call, trace
-from hybrid.runtime import background, cache, cpu, launcher, plans, toolchain
+from hybrid.runtime import background, cache, calls, cpu, launcher, plans, toolchain
 
 from ..runtime.test_background import hold, in_background, until  # noqa: F401  a fixture
 
@@ -251,7 +251,7 @@ def test_compilers_begin_at_once_where_a_process_made_two_calls(in_background: N
 
     def new_process(layers: int) -> Any:
         jobs.clear()
-        background.CALLS.again = -background.LONGEST_CALL
+        background.CALLS.again = -calls.LONGEST_CALL
         net = nn.HybridSequential()
         net.add(*[nn.Dense(3, in_units=3) for _ in range(layers)])
         net.initialize()

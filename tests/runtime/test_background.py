@@ -18,7 +18,7 @@ from hybrid import autograd, gluon, ir, nd
 from hybrid.base import config
 from hybrid.gluon import nn
 from hybrid.ir.size import Specialised
-from hybrid.runtime import background, blas, compiler_process, cpu, launcher, shared_objects, sized, toolchain
+from hybrid.runtime import background, blas, calls, compiler_process, cpu, launcher, shared_objects, sized, toolchain
 from hybrid.runtime.pending import PendingProgram, run_by_primitives
 
 pytestmark = pytest.mark.skipif(toolchain.compiler() is None, reason="needs a C compiler")
@@ -163,14 +163,14 @@ def test_what_comes_after_a_call_that_came_again_begins(in_background: None, mon
         with background.CALLS.without_program(one):
             assert one.is_ripe() and not other.is_ripe()
         assert made().is_ripe()
-        monkeypatch.setattr(background.CALLS, "again", time.monotonic() - background.LONGEST_CALL)
+        monkeypatch.setattr(background.CALLS, "again", time.monotonic() - calls.LONGEST_CALL)
         assert not made().is_ripe()
 
 
 def test_compilers_begin_at_once_where_such_a_call_is_known(in_background: None, monkeypatch: pytest.MonkeyPatch
                                                             ) -> None:
     jobs = hold(monkeypatch)
-    monkeypatch.setattr(background.Queue, "expect", lambda self, now=True: None)         # no process starts
+    monkeypatch.setattr(background.Queue, "expect", lambda self: None)                   # no process starts
 
     def double(x: object) -> object:
         return nd.tanh(x) * 2

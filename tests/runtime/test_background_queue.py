@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from hybrid import ir
 from hybrid.runtime import background
+from hybrid.runtime.job import is_light
 
 
 def test_a_job_set_aside_is_queued_again_when_it_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,3 +179,28 @@ def test_jobs_stay_until_the_thread_that_traces_has_its_program(monkeypatch: pyt
     assert queue.take() is None
     assert queue.submit(job("a")) is one
     assert queue.take() is not None
+
+
+def test_a_light_program_that_was_called_is_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if it was called in the first step alone so far, as a step of an optimizer; not before that step is over."""
+    queue = background.Queue()
+    monkeypatch.setattr(queue, "_start", lambda at_once: None)
+    monkeypatch.setattr(background.CALLS, "again", -1e9)
+    light, heavy = (queue.submit(background.Job(name, lambda: (None, ""), frozenset())) for name in ("light", "heavy"))
+    light.light = True
+    with background.CALLS.running_call():                        # no silence
+        light.calls, light.seconds, heavy.calls, heavy.seconds = 1, 0.01, 0, 5.0
+        assert queue.take() is None
+        monkeypatch.setattr(background.CALLS, "again", time.monotonic())
+        heavy.calls = 2
+        assert (queue.take(), queue.take()) == (light, heavy)
+
+
+def test_what_a_light_program_is() -> None:
+    x, w = ir.input(0, (4, 4), "float32"), ir.input(1, (4, 4), "float32")
+    update = ir.Program((x, w), (), ((1, w - x * 0.1),))
+    assert is_light(update)
+    y = x
+    for _ in range(9):
+        y = ir.dot(y, w, ((1,), (0,)))
+    assert not is_light(ir.Program((x, w), (y,)))
