@@ -94,8 +94,8 @@ def _pair(given: Any) -> Any:
 
 
 def _range(value: Any, name: str, positive: bool = True) -> tuple[float, float]:
-    """A pair (low, high), or (low, 1) of one number."""
-    low, high = (float(value), 1.0) if isinstance(value, (int, float)) else (float(v) for v in value)
+    """A pair (low, high)."""
+    low, high = (float(v) for v in value)
     if low > high or positive and low <= 0:
         raise AttributeValueError(f"{name} must be two numbers, the smaller one "
                                   f"first{' and positive' if positive else ''}, got {value}")
@@ -112,7 +112,7 @@ class DetRandomCropAug(DetAugmenter):
     def __init__(self, min_object_covered: float = 0.1, aspect_ratio_range: Any = (0.75, 1.33),
                  area_range: Any = (0.05, 1.0),
                  min_eject_coverage: float = 0.3, max_attempts: int = 50):
-        aspect_ratio_range = _pair(aspect_ratio_range)
+        aspect_ratio_range, area_range = _pair(aspect_ratio_range), _pair(area_range)
         super().__init__(min_object_covered=min_object_covered, aspect_ratio_range=aspect_ratio_range,
                          area_range=area_range,
                          min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
@@ -136,23 +136,31 @@ class DetRandomCropAug(DetAugmenter):
             return None
         for _ in range(self.max_attempts):
             ratio = random.uniform(*self.aspect_ratio_range)
-            least, most = round(math.sqrt(low / ratio)), min(round(math.sqrt(high / ratio)), height,
-                                                             int((width + 0.4999999) / ratio))
-            h = random.randint(least, most) if least < most else most
+            most = round(math.sqrt(high / ratio))
+            if round(most * ratio) > width:
+                most = int((width + 0.4999999) / ratio)
+            most = min(most, height)
+            h = min(round(math.sqrt(low / ratio)), most)
+            if h < most:
+                h = random.randint(h, most)
+            h += round(h * ratio) * h < low                  # what rounding took away, or added
+            h -= round(h * ratio) * h > high
             w = round(h * ratio)
-            if h < 1 or w < 1 or h > height or w > width or not 0.99 * low <= w * h <= 1.01 * high or w * h < 2:
+            if not (low <= w * h <= high and w <= width and h <= height):
                 continue
             y, x = random.randint(0, height - h), random.randint(0, width - w)
-            inside = self._covered(label, x / width, y / height, (x + w) / width, (y + h) / height)
+            inside = w * h >= 2 and self._covered(label, (x, y, x + w, y + h), height, width)
             new = self._moved(label, (x, y, w, h), height, width) if inside else None
             if new is not None:
                 return x, y, w, h, new
         return None
 
-    def _covered(self, label: np.ndarray, left: float, top: float, right: float, bottom: float) -> bool:
-        boxes = label[:, 1:5]
-        whole = _areas(boxes)
-        boxes, whole = boxes[whole > 1e-9], whole[whole > 1e-9]
+    def _covered(self, label: np.ndarray, part: tuple[int, int, int, int], height: int, width: int) -> bool:
+        """Whether of each object of more than two pixels that the part touches, it shows enough."""
+        left, top, right, bottom = part[0] / width, part[1] / height, part[2] / width, part[3] / height
+        boxes, whole = label[:, 1:5], _areas(label[:, 1:5])
+        large = whole * width * height > 2
+        boxes, whole = boxes[large], whole[large]
         cut = np.column_stack([np.maximum(boxes[:, :2], (left, top)), np.minimum(boxes[:, 2:], (right, bottom))])
         shares = _areas(cut) / whole
         shares = shares[shares > 0]
@@ -176,8 +184,7 @@ class DetRandomPadAug(DetAugmenter):
     def __init__(self, aspect_ratio_range: Any = (0.75, 1.33), area_range: Any = (1.0, 3.0), max_attempts: int = 50,
                  pad_val: Any = (128, 128, 128)):
         pad_val = tuple(pad_val) if isinstance(pad_val, (list, tuple, np.ndarray)) else (pad_val,)
-        area_range = area_range if isinstance(area_range, (list, tuple)) else (1.0, area_range)
-        aspect_ratio_range = _pair(aspect_ratio_range)
+        aspect_ratio_range, area_range = _pair(aspect_ratio_range), _pair(area_range)
         super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
                          pad_val=pad_val)
         self.pad_val, self.max_attempts = pad_val, max_attempts
@@ -202,9 +209,12 @@ class DetRandomPadAug(DetAugmenter):
         low, high = (share * height * width for share in self.area_range)
         for _ in range(self.max_attempts):
             ratio = random.uniform(*self.aspect_ratio_range)
-            least = max(round(math.sqrt(low / ratio)), height, round((width - 0.4999999) / ratio) if ratio else 0)
-            most = max(round(math.sqrt(high / ratio)), least)
-            h = random.randint(least, most)
+            h, most = round(math.sqrt(low / ratio)), round(math.sqrt(high / ratio))
+            if round(h * ratio) < width:
+                h = int((width + 0.499999) / ratio)
+            h = min(max(h, height), most)
+            if h < most:
+                h = random.randint(h, most)
             w = round(h * ratio)
             if h - height < 2 or w - width < 2:
                 continue

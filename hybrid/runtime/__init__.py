@@ -105,17 +105,8 @@ def waits_for_compiler(program: Program, ctx: Context, calls: int = 0, seconds: 
     every = [compile(part, ctx) for part in exe.parts()] if type(exe) is StagedProgram else [exe]
     waiting = [e for e in every if type(e) is PendingProgram]
     for e in waiting:
-        e.job.count(calls)
-        e.job.seconds += seconds
+        e.job.count(calls, seconds)
     return bool(waiting)
-
-
-def after_parts(program: Program, ctx: Context) -> None:
-    """Have a program that is compiled in the background wait until other programs are, of which it is made."""
-    exe = compile(program, ctx)
-    for e in [compile(part, ctx) for part in exe.parts()] if type(exe) is StagedProgram else [exe]:
-        if type(e) is PendingProgram:
-            e.job.join(len(program.order()))
 
 
 def set_aside(program: Program, ctx: Context) -> None:

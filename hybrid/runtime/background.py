@@ -205,7 +205,7 @@ class Queue:
             self._changed.wait_for(lambda: self._waiting or self._closed, IDLE_SECONDS)
             while not (self._closed or not self._waiting or self._has_ripe()
                        or compiler.process is None and self._expecting):
-                self._changed.wait(SILENCE / 4 if any(not j.of_parts for j in self._waiting) else 10 * SILENCE)
+                self._changed.wait(SILENCE / 4)
             self._expecting = False
             if self._waiting and not self._closed:
                 return True
@@ -213,10 +213,7 @@ class Queue:
             return False
 
     def _has_ripe(self) -> bool:
-        """Whether a job may begin. Where there are programs still that another one joins, its time is not counted."""
-        if any(not j.of_parts and not j.last for j in self._jobs.values() if not j.ended.is_set()):
-            for j in self._waiting:
-                j.before = j.seconds
+        """Whether a job may begin."""
         stay = any(time.monotonic() < until for until in self._traces.values())
         return any(j.hurry or not stay and j.is_ripe() for j in self._waiting)
 
@@ -275,7 +272,7 @@ class Queue:
             return
         from . import toolchain                              # noqa: PLC0415  loaded where something is compiled
         for job in sorted(self._waiting, key=Job.wanted):    # the newest file is the next one
-            if job.calls < 2 or job.of_parts or job.last:
+            if job.calls < 2 or job.last:
                 continue
             with contextlib.suppress(toolchain.NotAtHand), toolchain.at_hand():
                 key, text = job.key_and_text()

@@ -14,9 +14,6 @@ from .calls import CALLS, LONGEST_CALL
 
 # compilers run after so many seconds without calls that wait for a program, or ``LONGEST_CALL`` since one was asked for
 SILENCE = 0.1
-# one program in place of compiled ones is compiled after so many seconds of theirs, and one more for so many steps: it
-# saves little of their time, and they have use for the core
-PARTS_SECONDS, STEPS = 2.0, 1000
 # what makes a kernel of its own, and how many of these a light program has at most
 _HEAVY = frozenset({"reduce", "argreduce", "argsort", "cumulate", "unwindow", "gather", "scatter_add", "dot", "scan",
                     "conv"})
@@ -69,8 +66,6 @@ class Job:
         self.calls, self.seconds, self.hurry = 0, 0.0, False
         self.running = 0                                         # such calls that go on now, in all threads
         self.called_until = -math.inf                            # the time until which it counts as called, see submit
-        # seconds of others' calls, which do the same one by one, before it is compiled; ``seconds`` when they were made
-        self.of_parts, self.before = 0.0, 0.0
         self.light = False                                     # compiled in a moment (``is_light``), called on its own
         self.last = False                                        # nobody waits for it: it comes after all others
         # not queued, since another program does its calls: a function that queues it again
@@ -82,28 +77,26 @@ class Job:
     def is_ripe(self) -> bool:
         """Whether a process may begin to compile it. Compilers would slow down the first call or training step. So they
         begin when that is over: some program is called for the second time, or none for a while."""
-        if self.of_parts and not self.hurry:
-            return self.seconds - self.before >= self.of_parts
         return self.hurry or self.follows or self.calls > 1 or self.light and CALLS.again > self.made or (
             self.is_silent() or time.monotonic() - self.made > LONGEST_CALL)
 
-    def count(self, calls: int = 1) -> None:
+    def count(self, calls: int = 1, seconds: float = 0.0) -> None:
         """Note that the program was asked for, by so many calls that did without it. One that was set aside is queued
-        again, also for none: a training loop asks for its program without calling it."""
+        again, also for none: a training loop asks for its program without calling it. seconds: that its work took
+        meanwhile, done by others' calls; as they go on, it counts as called for as long again."""
         self.calls += calls
+        self.seconds += seconds
+        if seconds:
+            self.called_until = time.monotonic() + seconds
         if (again := self.aside) is not None:
             again(self)
 
-    def join(self, steps: int) -> None:
-        """Wait for the programs whose work it does in one, and some time more."""
-        self.of_parts = PARTS_SECONDS + steps / STEPS
-
-    def wanted(self) -> tuple[bool, bool, bool, bool, bool, bool, float]:
+    def wanted(self) -> tuple[bool, bool, bool, bool, bool, float]:
         """Its priority, compared with other jobs' from left to right: whether somebody waits for it; whether it may
-        begin; whether it is not ``last``; whether it is no program that only joins others; whether it was called and is
-        compiled in a moment; whether it is being called; the seconds that its calls took, and the number of calls."""
+        begin; whether it is not ``last``; whether it was called and is compiled in a moment; whether it is being
+        called; the seconds that its calls took, and the number of calls."""
         called = self.running > 0 or time.monotonic() < self.called_until
-        return (self.hurry, self.is_ripe(), not self.last, not self.of_parts, self.light and self.seconds > 0, called,
+        return (self.hurry, self.is_ripe(), not self.last, self.light and self.seconds > 0, called,
                 self.seconds + 1e-4 * self.calls)
 
     def is_silent(self) -> bool:

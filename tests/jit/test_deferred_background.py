@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid import autograd
+from hybrid import autograd, runtime
 from hybrid.base import pending
-from hybrid.runtime import background, job, toolchain
+from hybrid.runtime import background, toolchain
+from hybrid.runtime.job import Job
 
 from ..runtime.test_background import hold, in_background  # noqa: F401  a fixture
 from .test_deferred_loop import BATCHES, Loop, look_before
@@ -22,8 +23,6 @@ def test_rounds_are_joined_once_their_program_is_there(in_background: None, body
                                                        monkeypatch: pytest.MonkeyPatch) -> None:
     """What a loop sees is what it sees with nothing put off and nothing compiled; random draws, running statistics and
     momentum included."""
-    monkeypatch.setattr(job, "PARTS_SECONDS", 0.001)
-    monkeypatch.setattr(job, "STEPS", 1e9)
     loop, steps, stop = Loop(momentum=0.9), 0, time.monotonic() + 90
     while loop.root is None or loop.root.joined < 4:
         body(loop, steps)
@@ -41,7 +40,7 @@ def test_rounds_are_joined_once_their_program_is_there(in_background: None, body
 
 
 def test_rounds_run_as_they_are_while_it_compiles(in_background: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    """Nothing is put off meanwhile, the report says so, and the program of the whole round is the last to compile."""
+    """Nothing is put off meanwhile, the report says so, and the program of the whole round may compile at once."""
     jobs = hold(monkeypatch)
     loop = Loop()
     for i in range(5):
@@ -51,25 +50,30 @@ def test_rounds_run_as_they_are_while_it_compiles(in_background: None, monkeypat
         assert not pending.PUT_OFF[0] and out._away is None
     assert not loop.root.joined and not loop.root.settled_times
     assert "compiled in the background" in str(loop.root)
-    assert min(jobs, key=lambda job: job.wanted()) is jobs[-1]       # which the third round asked for
-    assert jobs[-1].calls >= 8 and not jobs[-1].is_ripe()
+    assert jobs[-1].calls >= 8 and jobs[-1].is_ripe()                # which the third round asked for
 
 
-def test_a_round_is_compiled_when_its_parts_were_used_for_a_while(in_background: None,        # noqa: F811
-                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
-    """What calls took before all other programs were there is not counted."""
+def test_the_program_of_a_round_comes_before_those_of_its_calls(in_background: None,          # noqa: F811
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does their work, and while rounds are done call by call it counts as called. When it is there, those that no
+    process has begun are set aside."""
     monkeypatch.setattr(background._Compiler, "start", lambda self: None)      # nobody takes a job
     q = background.Queue()
-    part, whole = (q.submit(background.Job(name, lambda: (None, ""), frozenset())) for name in ("part", "round"))
-    whole.join(3000)
-    part.calls, whole.calls, whole.seconds = 2, 20, 60.0
-    assert q.take() is part and q.take() is None                     # it is being compiled still
-    part.end(failed=False)
-    assert q.take() is None
-    whole.seconds += job.PARTS_SECONDS + 2.9
-    assert q.take() is None
-    whole.seconds += 0.2
+    part, whole = (q.submit(Job(name, lambda: (None, ""), frozenset())) for name in ("part", "round"))
+    part.calls, part.seconds = 20, 60.0
+    whole.count(20, 50.0)
     assert q.take() is whole
+
+
+def test_programs_of_calls_are_set_aside_when_rounds_are_joined(in_background: None,           # noqa: F811
+                                                                monkeypatch: pytest.MonkeyPatch) -> None:
+    aside: list[Any] = []
+    monkeypatch.setattr(runtime, "set_aside", lambda program, ctx: aside.append(program))
+    monkeypatch.setenv("HYBRID_COMPILE", "now")
+    loop = Loop()
+    for i in range(5):
+        loop.step(i)
+    assert loop.root.joined and len(set(map(id, aside))) == len(aside) >= 2
 
 
 def test_nothing_is_joined_where_nothing_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

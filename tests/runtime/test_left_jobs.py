@@ -66,10 +66,9 @@ def test_a_job_that_no_process_began_is_printed_and_compiled_later(folder: Path,
 
 
 def test_jobs_that_are_not_wanted_are_not_kept(folder: Path, script: Path) -> None:  # noqa: F811
-    once_called, joins, last = wanted(1), wanted(), wanted()
-    joins.join(1)
+    once_called, last = wanted(1), wanted()
     last.last = True
-    for job in (once_called, joins, last):
+    for job in (once_called, last):
         ended_queue(job)
         assert not [*folder.glob("job-*")]
 

@@ -20,7 +20,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.passes.attention import Attention
 
 from .attention_tiles import LINES, MOST, WARPS, Tiled, multiplied
-from .pieces import PROCESSORS, PrintedCuda, emitter, in_turn, launched
+from .pieces import PROCESSORS, PrintedCuda, emitter, in_turn, launched, unrolled, when
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.lanes import Refused
@@ -102,29 +102,24 @@ class _Attention(Tiled):
         return ["float peak[2] = {-HY_INF, -HY_INF}, by[2], again[2];", *each, f"  const float x = {rounded};",
                 *("  " + s for s in before[0]), f"  {x} = {inside} ? {before[1]} : -HY_INF;",
                 f"  peak[n / 2 % 2] = fmaxf(peak[n / 2 % 2], {x});", "}",
-                "#pragma unroll", "for (int h = 0; h < 2; h++) {",
-                "  peak[h] = fmaxf(peak[h], __shfl_xor_sync(~0u, peak[h], 1));",
-                "  peak[h] = fmaxf(most[h], fmaxf(peak[h], __shfl_xor_sync(~0u, peak[h], 2)));",
-                "  by[h] = peak[h] == -HY_INF ? 0.f : peak[h];",
-                "  again[h] = hy_exp2((most[h] - by[h]) * 1.44269504f), most[h] = peak[h], total[h] *= again[h];", "}",
+                *unrolled([("h", 2)], [
+                    "peak[h] = fmaxf(peak[h], __shfl_xor_sync(~0u, peak[h], 1));",
+                    "peak[h] = fmaxf(most[h], fmaxf(peak[h], __shfl_xor_sync(~0u, peak[h], 2)));",
+                    "by[h] = peak[h] == -HY_INF ? 0.f : peak[h];",
+                    "again[h] = hy_exp2((most[h] - by[h]) * 1.44269504f), most[h] = peak[h], total[h] *= again[h];"]),
                 *each, f"  const float x = hy_exp2(({x} - by[n / 2 % 2]) * 1.44269504f);", "  total[n / 2 % 2] += x;",
                 *("  " + s for s in after[0]), f"  {x} = {inside} ? {after[1]} : 0.f;", "}"]
 
     # ---- results
     def results(self) -> list[str]:
         """The root, from sums and totals."""
-        kept = ["#pragma unroll", "for (int h = 0; h < 2; h++) {",
-                f"  const {self.kind} row = q0 + warp * 16 + lane / 4 + h * 8;",
-                f"  if (lane % 4 == 0 && row < {self.row.extent}) {{",
-                *("    " + s for s in self.rows_kept("most[h]", "total[h]")), "  }", "}"] if self.k.extra else []
+        kept = self.each_row(self.rows_kept("most[h]", "total[h]")) if self.k.extra else []
         return [*self.totals(), *kept, "const float share[2] = {1 / total[0], 1 / total[1]};",
                 *self.written(self.dot, 0, self.v, lambda cell: self.quotient(cell, "share[c / 2 % 2]"))]
 
     def totals(self) -> list[str]:
         """Statements that add up the totals of four threads."""
-        return ["#pragma unroll", "for (int h = 0; h < 2; h++) {",
-                "  total[h] += __shfl_xor_sync(~0u, total[h], 1);", "  total[h] += __shfl_xor_sync(~0u, total[h], 2);",
-                "}"]
+        return unrolled([("h", 2)], [f"total[h] += __shfl_xor_sync(~0u, total[h], {by});" for by in (1, 2)])
 
     def quotient(self, cell: str, share: str) -> str:
         """A result: its sum times one over the total of its row."""
@@ -144,8 +139,8 @@ class _Attention(Tiled):
         """Its text: a block has some queries of a batch."""
         sums = f"float sums[{self.nc}][4] = {{}}, most[2] = {{-HY_INF, -HY_INF}}, total[2] = {{0, 0}};"
         turn = [*self.product("s", self.q, self.kt), *self._softmax(), *self.sums(self.v),
-                "#pragma unroll", f"for (int n = 0; n < {4 * self.nc}; n++)",
-                "  sums[n / 4][n % 4] = sums[n / 4][n % 4] * again[n / 2 % 2] + o[n / 4][n % 4];"]
+                *unrolled([("n", 4 * self.nc)], [
+                    "sums[n / 4][n % 4] = sums[n / 4][n % 4] * again[n / 2 % 2] + o[n / 4][n % 4];"])]
         return self.kernel([sums], [self.q], [self.kt, self.v], turn, self.results())
 
 
@@ -161,17 +156,16 @@ class _Split(_Attention):
         """What a part leaves."""
         columns, each = self.column.extent, 2 - self.column.extent % 2
         cells = [f"sums[j][2 * h + {i}]" for i in (0, 1)]
-        store = ([f"    if (column < {columns}) *(hy_pack<float, 2> *)(to + column) = {{{{{cells[0]}, {cells[1]}}}}};"]
-                 if each == 2 else [f"    if (column + {i} < {columns}) to[column + {i}] = {c};"
+        store = ([f"if (column < {columns}) *(hy_pack<float, 2> *)(to + column) = {{{{{cells[0]}, {cells[1]}}}}};"]
+                 if each == 2 else [f"if (column + {i} < {columns}) to[column + {i}] = {c};"
                                     for i, c in enumerate(cells)])
-        return [*self.totals(), "#pragma unroll", "for (int h = 0; h < 2; h++) {",
-                f"  const {self.kind} row = q0 + warp * 16 + lane / 4 + h * 8;",
-                f"  if (row >= {self.row.extent}) break;",
-                f"  const {self.kind} at = part * {self.rows} + u * {self.row.extent} + row;",
-                f"  float *const to = scratch + at * {columns};", "  #pragma unroll",
-                f"  for (int j = 0; j < {self.nc}; j++) {{", "    const int column = j * 8 + lane % 4 * 2;", *store,
-                "  }", "  if (lane % 4 == 0) *(hy_pack<float, 2> *)(scratch + "
-                f"{self._sums} + at * 2) = {{{{most[h], total[h]}}}};", "}"]
+        return [*self.totals(), *unrolled([("h", 2)], [
+            f"const {self.kind} row = q0 + warp * 16 + lane / 4 + h * 8;", f"if (row >= {self.row.extent}) break;",
+            f"const {self.kind} at = part * {self.rows} + u * {self.row.extent} + row;",
+            f"float *const to = scratch + at * {columns};",
+            *unrolled([("j", self.nc)], ["const int column = j * 8 + lane % 4 * 2;", *store]),
+            f"if (lane % 4 == 0) *(hy_pack<float, 2> *)(scratch + {self._sums} + at * 2) = "
+            "{{most[h], total[h]}};"])]
 
     @property
     def _sums(self) -> int:
@@ -190,30 +184,28 @@ class _Split(_Attention):
         """A warp has 32 columns of a row: each lane weighs some parts, then adds up a column's."""
         kind, rows, columns = self.kind, self.rows, self.column.extent
         each, own = "for (int by = 16; by; by /= 2)", -(-self.parts // 32)
-        of = f"for (int i = 0; i < {own}; i++)"
         return [f"const {kind} lane = ({kind})(threadIdx.x % 32), group = ({kind})blockIdx.x * {COMBINING // 32} + "
                 f"({kind})(threadIdx.x / 32);", f"if (group >= {rows * groups}) return;",
                 f"const {kind} at = group / {groups}, place = group % {groups} * 32 + lane;",
                 f"const {kind} column = place < {columns} ? place : {columns - 1};",
                 "HY_ASSUME(at >= 0 && column >= 0);",
-                f"float weight[{own}], totals[{own}], most = -HY_INF, total = 0, all = 0;", "#pragma unroll",
-                f"{of} {{", f"  const {kind} part = lane + 32 * i < {self.parts} ? lane + 32 * i : 0;",
-                "  const hy_pack<float, 2> left = *(const hy_pack<float, 2> *)(scratch + "
-                f"{self._sums} + (part * {rows} + at) * 2);",
-                f"  const bool inside = lane + 32 * i < {self.parts};",
-                "  weight[i] = inside ? left.x[0] : -HY_INF, totals[i] = inside ? left.x[1] : 0.f;",
-                "  most = fmaxf(most, weight[i]);", "}",
+                f"float weight[{own}], totals[{own}], most = -HY_INF, total = 0, all = 0;", *unrolled([("i", own)], [
+                    f"const {kind} part = lane + 32 * i < {self.parts} ? lane + 32 * i : 0;",
+                    "const hy_pack<float, 2> left = *(const hy_pack<float, 2> *)(scratch + "
+                    f"{self._sums} + (part * {rows} + at) * 2);",
+                    f"const bool inside = lane + 32 * i < {self.parts};",
+                    "weight[i] = inside ? left.x[0] : -HY_INF, totals[i] = inside ? left.x[1] : 0.f;",
+                    "most = fmaxf(most, weight[i]);"]),
                 "#pragma unroll", f"{each} most = fmaxf(most, __shfl_xor_sync(~0u, most, by));",
-                "const float by_most = most == -HY_INF ? 0.f : most;", "#pragma unroll", f"{of} {{",
-                "  weight[i] = hy_exp2((weight[i] - by_most) * 1.44269504f);", "  total += totals[i] * weight[i];", "}",
+                "const float by_most = most == -HY_INF ? 0.f : most;", *unrolled([("i", own)], [
+                    "weight[i] = hy_exp2((weight[i] - by_most) * 1.44269504f);", "total += totals[i] * weight[i];"]),
                 "#pragma unroll", f"{each} total += __shfl_xor_sync(~0u, total, by);",
-                "#pragma unroll", f"for (int part = 0; part < {self.parts}; part++)",
-                f"  all += scratch[(part * {rows} + at) * {columns} + column] * __shfl_sync(~0u, weight[part / 32], "
-                "part % 32);",
+                *unrolled([("part", self.parts)], [
+                    f"all += scratch[(part * {rows} + at) * {columns} + column] * "
+                    "__shfl_sync(~0u, weight[part / 32], part % 32);"]),
                 f"if (place >= {columns}) return;",
                 *decode("at", [*self.batch, self.row], kind),
-                *(["if (place == 0) {", *("  " + s for s in self.rows_kept("most", "total")), "}"]
-                  if self.k.extra else []),
+                *when("place == 0", self.rows_kept("most", "total")),
                 f"const float sum = {CUDA.rounded(self.dot.dtype, self.quotient('all', '(1 / total)'))};",
                 *self._stored_at(var(self.column))]
 

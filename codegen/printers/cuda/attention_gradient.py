@@ -15,7 +15,7 @@ from hybrid.ir.kernel import Kernel
 from hybrid.passes.recomputed_scores import OverScores
 
 from .attention_tiles import MOST, QUERIES, Tiled, multiplied
-from .pieces import PrintedCuda, emitter
+from .pieces import PrintedCuda, emitter, unrolled
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
@@ -101,7 +101,7 @@ class _OverScores(Tiled):
         count = self.v.padded // 8
         turn = [*self._products(), f"float s[{self.nk}][4];",
                 *self._values([f"s[n / 4][n % 4] = {self.inside} ? value : 0.f;"]), *self.sums(self.v),
-                "#pragma unroll", f"for (int n = 0; n < {4 * count}; n++) sums[n / 4][n % 4] += o[n / 4][n % 4];"]
+                *unrolled([("n", 4 * count)], ["sums[n / 4][n % 4] += o[n / 4][n % 4];"])]
         return self.kernel([f"float sums[{count}][4] = {{}};"], own, [*self._staged(), self.v], turn,
                            self.written(self.k.dot, self.found.side, self.v, lambda cell: cell))
 
@@ -125,7 +125,5 @@ class _OverScores(Tiled):
         index = tuple(map(var, (*self.batch, self.row)))
         block = Block(None, frozenset([*self.batch, self.row]))
         block.body.append(e.store(self.names[self.k.root], self.k.root, index, "sums[h]"))
-        return ["#pragma unroll", "for (int h = 0; h < 2; h++) {",
-                *(f"  {self._add('sums[h]', f'__shfl_xor_sync(~0u, sums[h], {by})')}" for by in (1, 2)),
-                f"  const {self.kind} row = q0 + warp * 16 + lane / 4 + h * 8;",
-                f"  if (lane % 4 == 0 && row < {self.row.extent}) {{", *("    " + s for s in block.lines), "  }", "}"]
+        return self.each_row(block.lines, [self._add("sums[h]", f"__shfl_xor_sync(~0u, sums[h], {by})")
+                                           for by in (1, 2)])

@@ -14,7 +14,7 @@ from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Quot, Rem, Val, Var, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 
-from .pieces import PrintedCuda, emitter, index_type, launched, names_of, neighbours
+from .pieces import PrintedCuda, emitter, index_type, launched, names_of, neighbours, unrolled, when
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
@@ -135,41 +135,33 @@ class Tiled:
         k = (f"base + {kt.at} + stage * {kt.bytes} + (j * 16 + lane % 8 + lane / 16 * 8) * {kt.line} + "
              "(lane / 8 & 1) * 16 + d * 32")
         steps = q.padded // (2 * q.each)
-        out = [f"float {to}[{self.nk}][4] = {{}};", "#pragma unroll", f"for (int d = 0; d < {steps}; d++) {{",
-               "  unsigned a[4];", f"  hy_ldmatrix<4>(a, {first});"]
-        if not self.half:
-            out += ["  unsigned a_small[4];", "  #pragma unroll",
-                    "  for (int n = 0; n < 4; n++) hy_two_tf32(a[n], a_small[n]);"]
-        out += ["  #pragma unroll", f"  for (int j = 0; j < {self.nk // 2}; j++) {{", "    unsigned b[2][2];",
-                f"    hy_ldmatrix<4>(b[0], {k});"]
         if self.half:
-            f = FUNCTION[self.dtype.name]
-            return [*out, f"    {f}({to}[2 * j], a, b[0]);", f"    {f}({to}[2 * j + 1], a, b[1]);", "  }", "}"]
-        return [*out, "    #pragma unroll",
-                f"    for (int n = 0; n < 2; n++) hy_three_tf32({to}[2 * j + n], a, a_small, b[n]);",
-                "  }", "}"]
+            split, f = [], FUNCTION[self.dtype.name]
+            products = [f"{f}({to}[2 * j], a, b[0]);", f"{f}({to}[2 * j + 1], a, b[1]);"]
+        else:
+            split = ["unsigned a_small[4];", *unrolled([("n", 4)], ["hy_two_tf32(a[n], a_small[n]);"])]
+            products = unrolled([("n", 2)], [f"hy_three_tf32({to}[2 * j + n], a, a_small, b[n]);"])
+        keys = unrolled([("j", self.nk // 2)], ["unsigned b[2][2];", f"hy_ldmatrix<4>(b[0], {k});", *products])
+        return [f"float {to}[{self.nk}][4] = {{}};",
+                *unrolled([("d", steps)], ["unsigned a[4];", f"hy_ldmatrix<4>(a, {first});", *split, *keys])]
 
     def sums(self, tile: Tile) -> list[str]:
         """``o`` = ``s`` V of a tile."""
         v, columns = f"{tile.at} + stage * {tile.bytes}", tile.padded // 8
         if self.half:
             pack = "hy_two_bf16" if self.dtype.name == "bfloat16" else "hy_two_half"
-            return [f"float o[{columns}][4] = {{}};", "#pragma unroll",
-                    f"for (int d = 0; d < {self.keys // 16}; d++) {{",
-                    f"  const unsigned a[4] = {{{pack}(s[2 * d][0], s[2 * d][1]), {pack}(s[2 * d][2], s[2 * d][3]), "
-                    f"{pack}(s[2 * d + 1][0], s[2 * d + 1][1]), {pack}(s[2 * d + 1][2], s[2 * d + 1][3])}};",
-                    "  #pragma unroll", f"  for (int j = 0; j < {columns // 2}; j++) {{", "    unsigned b[2][2];",
-                    f"    hy_ldmatrix_trans<4>(b[0], base + {v} + (d * 16 + lane % 16) * {tile.line} + "
-                    f"lane / 16 * 16 + j * 32);",
-                    *(f"    {FUNCTION[self.dtype.name]}(o[2 * j + {n}], a, b[{n}]);" for n in (0, 1)), "  }", "}"]
+            return [f"float o[{columns}][4] = {{}};", *unrolled([("d", self.keys // 16)], [
+                f"const unsigned a[4] = {{{pack}(s[2 * d][0], s[2 * d][1]), {pack}(s[2 * d][2], s[2 * d][3]), "
+                f"{pack}(s[2 * d + 1][0], s[2 * d + 1][1]), {pack}(s[2 * d + 1][2], s[2 * d + 1][3])}};",
+                *unrolled([("j", columns // 2)], [
+                    "unsigned b[2][2];", f"hy_ldmatrix_trans<4>(b[0], base + {v} + (d * 16 + lane % 16) * {tile.line} "
+                    "+ lane / 16 * 16 + j * 32);",
+                    *(f"{FUNCTION[self.dtype.name]}(o[2 * j + {n}], a, b[{n}]);" for n in (0, 1))])])]
         cell = f"hy_word_at(base + {v} + (d * 8 + lane % 4 * 2 + n) * {tile.line} + (j * 8 + lane / 4) * 4)"
-        return [f"float o[{columns}][4] = {{}};", "#pragma unroll", f"for (int d = 0; d < {self.nk}; d++) {{",
-                "  unsigned a[4], a_small[4];", "  #pragma unroll", "  for (int n = 0; n < 4; n++) {",
-                "    a[n] = __float_as_uint(s[d][n % 2 * 2 + n / 2]);", "    hy_two_tf32(a[n], a_small[n]);", "  }",
-                "  #pragma unroll", f"  for (int j = 0; j < {columns}; j++) {{", "    unsigned b[2];",
-                "    #pragma unroll",
-                f"    for (int n = 0; n < 2; n++) b[n] = {cell};", "    hy_three_tf32(o[j], a, a_small, b);", "  }",
-                "}"]
+        rows = ["a[n] = __float_as_uint(s[d][n % 2 * 2 + n / 2]);", "hy_two_tf32(a[n], a_small[n]);"]
+        return [f"float o[{columns}][4] = {{}};", *unrolled([("d", self.nk)], [
+            "unsigned a[4], a_small[4];", *unrolled([("n", 4)], rows), *unrolled([("j", columns)], [
+                "unsigned b[2];", *unrolled([("n", 2)], [f"b[n] = {cell};"]), "hy_three_tf32(o[j], a, a_small, b);"])])]
 
     # ---- functions of scores
     def element(self, top: Node, at: Index, given: dict[Node, str], start: int) -> tuple[list[str], str]:
@@ -195,6 +187,11 @@ class Tiled:
                 f"{self.key.extent} ? key_ : {self.key.extent - 1};", "  HY_ASSUME(row >= 0 && key >= 0);"]
 
     # ---- results
+    def each_row(self, body: Sequence[str], before: Sequence[str] = ()) -> list[str]:
+        """Statements for each of a thread's two rows, ``h``; the body for one of the threads that have it."""
+        return unrolled([("h", 2)], [*before, f"const {self.kind} row = q0 + warp * 16 + lane / 4 + h * 8;",
+                                     *when(f"lane % 4 == 0 && row < {self.row.extent}", body)])
+
     def written(self, dot: Node, side: int, tile: Tile, value: Callable[[str], str]) -> list[str]:
         """The root, from a thread's ``sums``; two neighbours at once where they are stored as one. side: which argument
         of the product has the rows; tile: the columns of the other; value: an element from a sum."""

@@ -16,7 +16,7 @@ from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
 from .grid import Grid
 from .mma import pick, print_mma, why_not_mma
-from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter
+from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter, unrolled
 from .plain_tiles import grid_of, print_tiles
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
@@ -134,7 +134,7 @@ def _dots(p: Product) -> PrintedCuda:
     body = [*team.head(count, p.kind), f"{p.kind} u = row / {p.columns}, cc = row % {p.columns};",
             *p.decode("u", p.m.batch), *p.decode("cc", p.m.columns),
             f"{p.T} acc[{p.rows}] = {{}};", *block.lines, *loop,
-            "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) acc[r] = hy_warp_reduce(acc[r], hy_sum_op());",
+            *unrolled([("r", p.rows)], ["acc[r] = hy_warp_reduce(acc[r], hy_sum_op());"]),
             f"{p.kind} rr = lane;", f"if (rr >= {p.rows}) return;", *_of_row(p, "rr"),
             *p.last("rr", "cc", "mine", None)]
     return p.printed(body, team.blocks(count), THREADS)
@@ -166,7 +166,7 @@ def _across(p: Product) -> PrintedCuda:
             "#pragma unroll 4", f"for ({kind} q = low + warp; q < high; q += {WARPS}) {{",
             *("  " + s for s in inner.lines), "}",
             *arrays,
-            "#pragma unroll", f"for (int r = 0; r < {p.rows}; r++) shared[r][warp][lane] = acc[r];", "__syncthreads();",
+            *unrolled([("r", p.rows)], ["shared[r][warp][lane] = acc[r];"]), "__syncthreads();",
             f"{kind} rr = warp;", f"if (rr >= {p.rows} || !inside) return;", f"{p.T} mine = shared[rr][0][lane];",
             "#pragma unroll", f"for (int w = 1; w < {WARPS}; w++) mine += shared[rr][w][lane];",
             *p.last("rr", "cc", "mine", part)]

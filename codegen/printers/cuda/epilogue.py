@@ -5,7 +5,7 @@ from __future__ import annotations
 from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, substitute, text, var
 from .carried import Place, declare_parts, keep_values, merge_in_registers
-from .pieces import CudaEmitter, emitter, neighbours
+from .pieces import CudaEmitter, emitter, neighbours, unrolled, when
 from .product import Product
 from .stages import Tile
 from hybrid.codegen.dialect import CUDA
@@ -27,12 +27,11 @@ def epilogue(p: Product, tile: Tile, mixed: bool, part: str | None) -> list[str]
     rounds = 1 if mixed else tile.ni
     whole = p.rows % tile.rows == 0, p.columns % tile.columns == 0
     inside = [t for t, w in zip((f"rr < {p.rows}", f"cc < {p.columns}"), whole) if not w]
-    return [*declare_parts(p.k, tile), "#pragma unroll", f"for (int y = 0; y < {rounds}; y++)", "  #pragma unroll",
-            f"  for (int x = 0; x < {2 * tile.mi}; x++)", "    #pragma unroll",
-            f"    for (int z = 0; z < {together // width}; z++) {{",
-            f"      const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
-            "      HY_ASSUME(rr >= 0 && cc >= 0);", f"      if ({' && '.join(inside) or 'true'}) {{",
-            *("        " + s for s in lines), "      }", "    }", *merge_in_registers(p, tile, mixed)]
+    loops = ("y", rounds), ("x", 2 * tile.mi), ("z", together // width)
+    return [*declare_parts(p.k, tile), *unrolled(loops, [
+        f"const {p.kind} rr = r0 + top + x * 8 + lane / 4, cc = c0 + left + {at} + z * {width};",
+        "HY_ASSUME(rr >= 0 && cc >= 0);", *when(" && ".join(inside) or "true", lines)]),
+        *merge_in_registers(p, tile, mixed)]
 
 
 def _place(width: int) -> Place:

@@ -6,7 +6,7 @@ from typing import Any, Mapping
 from hybrid.ir import Node
 
 from .epilogue import epilogue
-from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, TensorMap, function, indented, with_maps
+from .pieces import SCRATCH, TICKETS, Launch, PrintedCuda, TensorMap, function, indented, unrolled, with_maps
 from .product import Product, share_depth
 from .shares import FORM, PORT, ROUND_TRIP, Division
 from .target import current
@@ -103,9 +103,9 @@ class Grid:
                 f"for (int from = 0; from < {self.parts}; from++) {{",
                 *indented(self._add_sums_of(f"(blockIdx.x / {self.parts}u * {self.parts} + from)")), "}"]
 
-    def _each_piece(self) -> list[str]:
-        """The begin of a loop over the pieces of a thread's sums, each of which is stored as one."""
-        return ["#pragma unroll", f"for (int n = 0; n < {self.tile.sums // self.width}; n++) {{"]
+    def _each_piece(self, body: list[str]) -> list[str]:
+        """A loop over the pieces of a thread's sums, each of which is stored as one."""
+        return unrolled([("n", self.tile.sums // self.width)], body)
 
     def _sum(self) -> str:
         """The w-th sum of the n-th piece."""
@@ -120,15 +120,15 @@ class Grid:
         """Stores a thread's sums as those of block ``number``. clear: then sets them to -0.0 (to which x adds up to x,
         also if x is -0.0), so that all parts, its own too, are added in order."""
         cleared = f", {self._sum()} = -({self.p.T})0" if clear else ""
-        return ["{", f"  {self._own_sums(number)}", *indented(self._each_piece()), "    hy_sums v;",
-                "    #pragma unroll",
-                f"    for (int w = 0; w < {self.width}; w++) v.x[w] = {self._sum()}{cleared};",
-                f"    own[n * {self.tile.threads}] = v;", "  }", "}"]
+        return ["{", *indented([self._own_sums(number), *self._each_piece([
+            "hy_sums v;", *unrolled([("w", self.width)], [f"v.x[w] = {self._sum()}{cleared};"]),
+            f"own[n * {self.tile.threads}] = v;"])]), "}"]
 
     def _add_sums_of(self, number: str) -> list[str]:
         """Adds the sums that block ``number`` stored to a thread's own."""
-        return [self._own_sums(number), *self._each_piece(), f"  const hy_sums v = own[n * {self.tile.threads}];",
-                "  #pragma unroll", f"  for (int w = 0; w < {self.width}; w++) {self._sum()} += v.x[w];", "}"]
+        return [self._own_sums(number), *self._each_piece([
+            f"const hy_sums v = own[n * {self.tile.threads}];",
+            *unrolled([("w", self.width)], [f"{self._sum()} += v.x[w];"])])]
 
     # ---- equal shares
     def _shared(self, sums: list[str], mixed: bool) -> list[str]:

@@ -19,7 +19,7 @@ from hybrid.ir.kernel import Kernel
 from .flat import thread_number
 from .epilogue import result
 from .mma import why_not_mma
-from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter
+from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter, indented, unrolled
 from .product import Product
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
@@ -138,9 +138,8 @@ class _Pixels(_Reads):
         count = math.prod(v.extent for v in vs)
         body = [*thread_number(kind, count), *self.steps("t", vs),
                 f"const {kind} {self.lane.name} = step * {self.width};",
-                f"{p.T} acc[{self.pixels}][{self.width}] = {{}};", *self._loops(), "#pragma unroll",
-                f"for (int i = 0; i < {self.pixels}; i++) {{",
-                *("  " + s for s in [self._pixel(), *self._finish()]), "}"]
+                f"{p.T} acc[{self.pixels}][{self.width}] = {{}};", *self._loops(),
+                *unrolled([("i", self.pixels)], [self._pixel(), *self._finish()])]
         return p.printed(body, -(-count // THREADS), THREADS)
 
     def _pixel(self) -> str:
@@ -151,8 +150,7 @@ class _Pixels(_Reads):
         kind, vs = self.p.kind, [v for v in counted(self.p.m.depth) if v != self.inner]
         lines, work = self._products(), self.pixels * self.width * (self.inner.extent if self.inner is not None else 1)
         if self.inner is not None:
-            lines = ["#pragma unroll", f"for (int deep = 0; deep < {self.inner.extent // self.deep}; deep++) {{",
-                     *("  " + s for s in lines), "}"]
+            lines = unrolled([("deep", self.inner.extent // self.deep)], lines)
         for v in reversed(vs):
             work *= v.extent
             lines = [f"#pragma unroll{'' if work <= UNROLLED else ' 1'}",
@@ -167,13 +165,11 @@ class _Pixels(_Reads):
         each = [f"const {kind} {inner.name} = deep * {self.deep} + c;"] if inner is not None else []
         T = f"hy_pack<{CUDA.storage(self.p.dot.dtype)}, {self.deep}>"
         x = self.value(f"x[i].x[{'j' if self.own else 'c'}]")
-        return [f"{T} x[{self.pixels}];", "#pragma unroll", f"for (int i = 0; i < {self.pixels}; i++) {{",
-                f"  {self._pixel()}", *("  " + s for s in [*first, *self.load("a", "one", self.deep)]), "  x[i] = one;",
-                "}", "#pragma unroll", f"for (int c = 0; c < {1 if self.own else self.deep}; c++) {{",
-                *("  " + s for s in [*each, *self.load("b", "w", self.width)]), "  #pragma unroll",
-                f"  for (int n = 0; n < {self.pixels * self.width}; n++) {{",
-                f"    const int i = n / {self.width}, j = n % {self.width};",
-                f"    acc[i][j] += {x} * {self.value('w.x[j]')};", "  }", "}"]
+        loaded = [self._pixel(), *first, *self.load("a", "one", self.deep), "x[i] = one;"]
+        products = unrolled([("n", self.pixels * self.width)], [
+            f"const int i = n / {self.width}, j = n % {self.width};", f"acc[i][j] += {x} * {self.value('w.x[j]')};"])
+        return [f"{T} x[{self.pixels}];", *unrolled([("i", self.pixels)], loaded), *unrolled(
+            [("c", 1 if self.own else self.deep)], [*each, *self.load("b", "w", self.width), *products])]
 
     def _finish(self) -> list[str]:
         """The root from a pixel's sums."""
@@ -259,10 +255,10 @@ class _Filters(_Reads):
         x, y = (self.value(t) for t in (("g.x[j]", "x.x[j]") if self.own else
                                         (f"g.x[j / {self.across}]", f"x.x[j % {self.across}]")))
         return ["#pragma unroll 1", f"for ({kind} pixel = low + strip; pixel < high; pixel += {self.strips}) {{",
-                *("  " + s for s in [*p.decode("pixel", p.m.depth), *self._own("0"), *self.load("a", "g", self.down)]),
-                "  #pragma unroll", f"  for (int n = 0; n < {self.count}; n++) {{",
-                *("    " + s for s in [*decode("n", self.taps, kind), *self.load("b", "x", self.across)]),
-                "    #pragma unroll", f"    for (int j = 0; j < {self.sums}; j++) acc[n][j] += {x} * {y};", "  }", "}"]
+                *indented([*p.decode("pixel", p.m.depth), *self._own("0"), *self.load("a", "g", self.down),
+                           *unrolled([("n", self.count)], [
+                               *decode("n", self.taps, kind), *self.load("b", "x", self.across),
+                               *unrolled([("j", self.sums)], [f"acc[n][j] += {x} * {y};"])])]), "}"]
 
     def _reduced(self) -> list[str]:
         """The sums of all threads of a block that have the same filters, and where they go."""
@@ -270,15 +266,14 @@ class _Filters(_Reads):
         done = p.finish("sum") if self.parts == 1 else p.keep("sum", "part")
         total = f"{p.T} sum = {p.rounded('all') if self.parts == 1 else 'all'};"
         last = [*self.steps("at", self.units), *self._own("j"), *decode("n", self.taps, kind), total, *done]
-        within = [f"  for (int by = {self.lanes}; by < {LANES}; by *= 2) one += __shfl_xor_sync(~0u, one, by);"]
-        return ["#pragma unroll",
-                f"for (int n = 0; n < {self.count}; n++) {{", "  #pragma unroll",
-                f"  for (int j = 0; j < {self.sums}; j++) {{", f"    {p.T} one = acc[n][j];",
-                *("  " + s for s in (["  #pragma unroll", *within] if self.lanes < LANES else [])),
-                f"    if (threadIdx.x % {LANES} < {self.lanes}) shared[threadIdx.x / {LANES}][j][lane] = one;", "  }",
-                "  __syncthreads();",
-                f"  for (int e = threadIdx.x; e < {self.sums * self.lanes}; e += {THREADS}) {{",
-                f"    const int j = e / {self.lanes};", f"    const {kind} at = first + e % {self.lanes};",
-                f"    if (at >= {self.all}) continue;", f"    {p.T} all = 0;", "    #pragma unroll",
-                f"    for (int w = 0; w < {WARPS}; w++) all += shared[w][j][e % {self.lanes}];",
-                *("    " + s for s in last), "  }", "  __syncthreads();", "}"]
+        within = ["#pragma unroll", f"for (int by = {self.lanes}; by < {LANES}; by *= 2) one += "
+                  "__shfl_xor_sync(~0u, one, by);"] if self.lanes < LANES else []
+        return unrolled([("n", self.count)], [
+            *unrolled([("j", self.sums)], [
+                f"{p.T} one = acc[n][j];", *within,
+                f"if (threadIdx.x % {LANES} < {self.lanes}) shared[threadIdx.x / {LANES}][j][lane] = one;"]),
+            "__syncthreads();", f"for (int e = threadIdx.x; e < {self.sums * self.lanes}; e += {THREADS}) {{",
+            f"  const int j = e / {self.lanes};", f"  const {kind} at = first + e % {self.lanes};",
+            f"  if (at >= {self.all}) continue;", f"  {p.T} all = 0;",
+            *indented([*unrolled([("w", WARPS)], [f"all += shared[w][j][e % {self.lanes}];"]), *last]), "}",
+            "__syncthreads();"])

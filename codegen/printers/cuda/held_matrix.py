@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import field
-from typing import Mapping, Sequence
+from typing import Mapping
 
 from hybrid.base.records import dataclass
 from hybrid.base.dtype import is_half
@@ -15,7 +15,7 @@ from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.index import Var, coefficient, linear, text, var
 
-from .pieces import THREADS
+from .pieces import THREADS, unrolled, when
 from .product import Product
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.lanes import Refused
@@ -182,16 +182,3 @@ class HeldMatrix:
                 f"  hy_pack<float, {CHUNK}> x = {{}};",
                 *("  " + t for t in when(f"at < {p.rows} && from < {p.depth}", get)),
                 f"  *(hy_pack<float, {CHUNK}> *)&operand{self.number}[i / {count}][i % {count} * {CHUNK}] = x;", "}"]
-
-
-def when(condition: str, body: Sequence[str]) -> list[str]:
-    """Prints statements under a condition; none if there are none."""
-    return [f"if ({condition}) {{", *("  " + s for s in body), "}"] if body else []
-
-
-def unrolled(loops: Sequence[tuple[str, int]], body: Sequence[str]) -> list[str]:
-    """Prints unrolled loops around statements; loops: (variable, iterations), the outermost first."""
-    out = list(body)
-    for name, count in reversed(loops):
-        out = ["#pragma unroll", f"for (int {name} = 0; {name} < {count}; {name}++) {{", *("  " + s for s in out), "}"]
-    return out

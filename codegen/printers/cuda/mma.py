@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.base import config
 from hybrid.base.dtype import is_half
 from .grid import Grid
-from .pieces import PrintedCuda
+from .pieces import PrintedCuda, unrolled
 from .product import Product
 from .shares import Division, best_division
 from .stages import LINE, STAGES, Slices, Tile, copies_whole
@@ -134,24 +134,21 @@ def load_fragments(x: Slices, count: int, deep: int) -> list[str]:
             return [*head, f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(a[i], base + ({name}"
                     f"{_piece(x, row, deep)}));"]
         cell = x.place("a_row + i * 16 + w % 2 * 8", f"d * {deep} + a_piece + w / 2 * 4")
-        return [*head, "  #pragma unroll",
-                f"  for (int w = 0; w < 4; w++) a[i][w] = hy_word_at(base + ({name}{cell}));"]
+        return [head[0], *unrolled([("i", count), ("w", 4)], [f"a[i][w] = hy_word_at(base + ({name}{cell}));"])]
     head = [f"unsigned b[{count}][2];", "#pragma unroll"]
     if x.by_depth or x.item == 2:
         row = f"b_row + j * {4 if x.by_depth else 16}"
         return [*head, f"for (int j = 0; j < {count // 2}; j++)",
                 f"  hy_ldmatrix{'' if x.by_depth else '_trans'}<4>(b[2 * j], base + ({name}{_piece(x, row, deep)}));"]
     cell = x.place("b_row + j * 8", f"d * {deep} + b_piece + w * 4")
-    return [*head, f"for (int j = 0; j < {count}; j++)", "  #pragma unroll",
-            f"  for (int w = 0; w < 2; w++) b[j][w] = hy_word_at(base + ({name}{cell}));"]
+    return [head[0], *unrolled([("j", count), ("w", 2)], [f"b[j][w] = hy_word_at(base + ({name}{cell}));"])]
 
 
 def _halves(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
     """A step of 16: both operands' fragments, and their products."""
-    return [*load_fragments(a, tile.mi, 16), *load_fragments(b, tile.ni, 16), "#pragma unroll",
-            f"for (int i = 0; i < {tile.mi}; i++)",
-            "  #pragma unroll",
-            f"  for (int j = 0; j < {tile.ni}; j++) {FUNCTION[p.dot.dtype.name]}(acc[i][j], a[i], b[j]);"]
+    product = f"{FUNCTION[p.dot.dtype.name]}(acc[i][j], a[i], b[j]);"
+    return [*load_fragments(a, tile.mi, 16), *load_fragments(b, tile.ni, 16),
+            *unrolled([("i", tile.mi), ("j", tile.ni)], [product])]
 
 
 def _floats(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
@@ -159,16 +156,14 @@ def _floats(p: Product, tile: Tile, a: Slices, b: Slices) -> list[str]:
     mi, ni = tile.mi, tile.ni
     out = [*load_fragments(a, mi, 8), *load_fragments(b, ni, 8)]
     if terms(p) == 1:
-        return [*out, "#pragma unroll",
-                f"for (int n = 0; n < {4 * mi}; n++) a[n / 4][n % 4] = hy_one_tf32(a[n / 4][n % 4]);",
-                "#pragma unroll", f"for (int n = 0; n < {2 * ni}; n++) b[n / 2][n % 2] = hy_one_tf32(b[n / 2][n % 2]);",
-                "#pragma unroll", f"for (int i = 0; i < {mi}; i++)", "  #pragma unroll",
-                f"  for (int j = 0; j < {ni}; j++) hy_mma_tf32(acc[i][j], a[i], b[j]);"]
-    each = ["#pragma unroll", f"for (int j = 0; j < {ni}; j++) hy_mma_tf32(sum[j], {{0}}, {{1}});"]
-    return [*out, f"unsigned b_small[{ni}][2];", "#pragma unroll",
-            f"for (int n = 0; n < {2 * ni}; n++) hy_two_tf32(b[n / 2][n % 2], b_small[n / 2][n % 2]);",
-            "#pragma unroll", f"for (int i = 0; i < {mi}; i++) {{", "  unsigned a_small[4];", "  #pragma unroll",
-            "  for (int n = 0; n < 4; n++) hy_two_tf32(a[i][n], a_small[n]);", f"  float sum[{ni}][4] = {{}};",
-            *("  " + s.format(x, y) for x, y in (("a_small", "b[j]"), ("a[i]", "b_small[j]"), ("a[i]", "b[j]"))
-              for s in each),
-            "  #pragma unroll", f"  for (int n = 0; n < {4 * ni}; n++) acc[i][n / 4][n % 4] += sum[n / 4][n % 4];", "}"]
+        return [*out, *unrolled([("n", 4 * mi)], ["a[n / 4][n % 4] = hy_one_tf32(a[n / 4][n % 4]);"]),
+                *unrolled([("n", 2 * ni)], ["b[n / 2][n % 2] = hy_one_tf32(b[n / 2][n % 2]);"]),
+                *unrolled([("i", mi), ("j", ni)], ["hy_mma_tf32(acc[i][j], a[i], b[j]);"])]
+    pairs = ("a_small", "b[j]"), ("a[i]", "b_small[j]"), ("a[i]", "b[j]")
+    products = [s for x, y in pairs for s in unrolled([("j", ni)], [f"hy_mma_tf32(sum[j], {x}, {y});"])]
+    return [*out, f"unsigned b_small[{ni}][2];",
+            *unrolled([("n", 2 * ni)], ["hy_two_tf32(b[n / 2][n % 2], b_small[n / 2][n % 2]);"]),
+            *unrolled([("i", mi)], [
+                "unsigned a_small[4];", *unrolled([("n", 4)], ["hy_two_tf32(a[i][n], a_small[n]);"]),
+                f"float sum[{ni}][4] = {{}};", *products,
+                *unrolled([("n", 4 * ni)], ["acc[i][n / 4][n % 4] += sum[n / 4][n % 4];"])])]

@@ -335,3 +335,16 @@ def joined(prefix: str, vs: Sequence[Var], lane: Var) -> tuple[Var, Ix]:
 def indented(lines: Iterable[str]) -> list[str]:
     """Lines of a block of statements."""
     return ["  " + s for s in lines]
+
+
+def when(condition: str, body: Sequence[str]) -> list[str]:
+    """Prints statements under a condition; none if there are none."""
+    return [f"if ({condition}) {{", *indented(body), "}"] if body else []
+
+
+def unrolled(loops: Sequence[tuple[str, int]], body: Sequence[str]) -> list[str]:
+    """Prints unrolled loops around statements; loops: (variable, iterations), the outermost first."""
+    out = list(body)
+    for name, count in reversed(loops):
+        out = ["#pragma unroll", f"for (int {name} = 0; {name} < {count}; {name}++) {{", *indented(out), "}"]
+    return out

@@ -21,8 +21,8 @@ from hybrid.ir.kernel import Kernel
 from hybrid.ir.scan import STEPS
 from hybrid.ir.stmt import lines
 
-from .held_matrix import CHUNK, WARPS, HeldMatrix, Share, share, when
-from .pieces import BARRIER, SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda
+from .held_matrix import CHUNK, WARPS, HeldMatrix, Share, share
+from .pieces import BARRIER, SCRATCH, THREADS, CudaEmitter, Launch, PrintedCuda, when
 from .product import Product
 from .target import current
 from hybrid.codegen.dialect import CUDA

@@ -12,7 +12,9 @@ from hybrid.base.dtype import is_half
 from hybrid.ir.index import Ix, Var, var
 from hybrid.ir.kernel import Kernel
 
-from .pieces import PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, in_turn, index_type, launched, names_of
+from .pieces import (
+    PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, in_turn, index_type, launched, names_of, unrolled, when,
+)
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
 from hybrid.codegen.schedule.tiling import decode
@@ -88,13 +90,13 @@ class _Running:
             start = self._total([f"for (int t = threadIdx.x; t < (int)tile; t += {THREADS}) own += "
                                  f"scratch[row * {tiles} + t];"], "start")
         whole = [*self._head(tiles, each), *self._sums(each), *start, f"__shared__ {self.T} sums[{WARPS}];",
-                 "if (lane == 31) sums[warp] = before;", "__syncthreads();", "#pragma unroll",
-                 f"for (int w = 0; w < {WARPS}; w++) start += w < warp ? sums[w] : {self.nothing};",
+                 "if (lane == 31) sums[warp] = before;", "__syncthreads();",
+                 *unrolled([("w", WARPS)], [f"start += w < warp ? sums[w] : {self.nothing};"]),
                  *self._stores(each, "start + v[c]")]
         if tiles == 1:
             return self._launches([("", whole, self.outer)], 0)
         parts = [*self._head(tiles, each), *self._total(
-            ["#pragma unroll", f"for (int c = 0; c < {each}; c++) {{", *self._inside(None, "own += x;"), "}"], "total"),
+            unrolled([("c", each)], self._inside(None, "own += x;")), "total"),
             "if (threadIdx.x == 0) scratch[blockIdx.x] = total;"]
         launches = [("_parts", parts, self.outer * tiles),
                     *([("_starts", self._starts(tiles), self.outer)] if tiles > MANY else []),
@@ -110,19 +112,19 @@ class _Running:
 
     def _inside(self, last: Sequence[str] | None, then: str) -> list[str]:
         """Statements of a thread's element number ``c``."""
-        return [f"  const {self.kind} at = first + 32 * c;", f"  {self.T} x = {self.nothing};",
-                f"  if (at < {self.n}) {{", *("    " + s for s in self._element(last)), "  }", f"  {then}"]
+        return [f"const {self.kind} at = first + 32 * c;", f"{self.T} x = {self.nothing};",
+                *when(f"at < {self.n}", self._element(last)), then]
 
     def _sums(self, each: int) -> list[str]:
         """v[c]: the running sums of a warp's stretch; before: its total."""
-        return [f"{self.T} v[{each}], before = {self.nothing};", "#pragma unroll",
-                f"for (int c = 0; c < {each}; c++) {{", *self._inside([], "v[c] = x;"), "}", "#pragma unroll",
-                f"for (int c = 0; c < {each}; c++) {{", "  v[c] = before + hy_warp_running(v[c]);",
-                "  before = __shfl_sync(~0u, v[c], 31);", "}"]
+        return [f"{self.T} v[{each}], before = {self.nothing};",
+                *unrolled([("c", each)], self._inside([], "v[c] = x;")),
+                *unrolled([("c", each)], ["v[c] = before + hy_warp_running(v[c]);",
+                                          "before = __shfl_sync(~0u, v[c], 31);"])]
 
     def _stores(self, each: int, value: str) -> list[str]:
-        return ["#pragma unroll", f"for (int c = 0; c < {each}; c++) {{", f"  const {self.kind} at = first + 32 * c;",
-                f"  const {self.T} sum = {value};", f"  if (at < {self.n}) {{ {self._store('sum')} }}", "}"]
+        return unrolled([("c", each)], [f"const {self.kind} at = first + 32 * c;", f"const {self.T} sum = {value};",
+                                        f"if (at < {self.n}) {{ {self._store('sum')} }}"])
 
     def _total(self, adds: Sequence[str], name: str) -> list[str]:
         """A value that all threads of a block have: the sum of what each has added up in ``own``."""

@@ -16,7 +16,10 @@ from hybrid.codegen.lanes import Refused
 from hybrid.codegen.printers.rows.scatter import accumulate
 
 from .flat import thread_number
-from .pieces import PROCESSORS, THREADS, PrintedCuda, alone, emitter, in_turn, index_type, launched, names_of
+from .pieces import (
+    PROCESSORS, THREADS, PrintedCuda, alone, emitter, in_turn, indented, index_type, launched, names_of, unrolled,
+    when,
+)
 from .radix import WORK, sort_launches
 
 WARPS = THREADS // 32
@@ -64,17 +67,15 @@ def print_scatter(k: Kernel, name: str) -> PrintedCuda:
         f"if (!inside) t = {lines - 1};",
         f"for ({kind} z = own; inside && z < {extent}; z += {share}) {zero}",
         f"for ({kind} first = 0; first < {count}; first += {32 * looks}) {{",
-        f"  {kind} places[{looks}];", "  #pragma unroll", f"  for (int look = 0; look < {looks}; look++) {{",
-        f"    {kind} s = first + 32 * look + lane;", "    places[look] = -1;",
-        f"    if (s < {count}) {{", *("      " + line for line in where_block.lines),
-        f"      places[look] = ({kind})hy_clamp({where}, {extent - 1});", "    }", "  }",
-        "  #pragma unroll", f"  for (int look = 0; look < {looks}; look++) {{",
-        f"    const {kind} place = places[look];",
-        f"    unsigned hits = __ballot_sync(0xffffffffu, place >= 0 && place % {share} == own);",
-        "    while (hits) {", "      int bit = __ffs((int)hits) - 1;", "      hits &= hits - 1;",
-        f"      {kind} u = first + 32 * look + bit, g = __shfl_sync(0xffffffffu, place, bit);",
-        "      if (inside) {", *("        " + line for line in block.lines), f"        {add}",
-        "      }", "    }", "  }", "}"]
+        f"  {kind} places[{looks}];", *indented([*unrolled([("look", looks)], [
+            f"{kind} s = first + 32 * look + lane;", "places[look] = -1;", *when(f"s < {count}", [
+                *where_block.lines, f"places[look] = ({kind})hy_clamp({where}, {extent - 1});"])]),
+            *unrolled([("look", looks)], [
+                f"const {kind} place = places[look];",
+                f"unsigned hits = __ballot_sync(0xffffffffu, place >= 0 && place % {share} == own);",
+                "while (hits) {", "  int bit = __ffs((int)hits) - 1;", "  hits &= hits - 1;",
+                f"  {kind} u = first + 32 * look + bit, g = __shfl_sync(0xffffffffu, place, bit);",
+                *indented(when("inside", [*block.lines, str(add)])), "}"])]), "}"]
     return launched(name, args, 1, body, -(-groups * share // WARPS))
 
 

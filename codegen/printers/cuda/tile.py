@@ -1,11 +1,11 @@
 """Slices of a contraction's operands on their way into shared memory, by way of registers."""
 from __future__ import annotations
 
-from typing import Callable
+from typing import Callable, Sequence
 
 from hybrid.ir.index import Var, var
 
-from .pieces import THREADS, widths
+from .pieces import THREADS, unrolled, when, widths
 from .product import Element, Product
 from hybrid.codegen.dialect import CUDA
 
@@ -46,15 +46,14 @@ class Fill:
         """The registers."""
         return [f"__align__(16) {T} {self.register}[{self.each}];"]
 
-    def _walk(self) -> list[str]:
-        """Place of a thread's i-th load in the slice: s along the side, d along the depth."""
+    def _walk(self, body: Sequence[str]) -> list[str]:
+        """Statements for each of a thread's loads, the i-th at s along the side of the slice and d along the depth."""
         w = self.width
         if self.by_depth:
             place = f"int d = e % {self.bk // w} * {w}, s = e / {self.bk // w};"
         else:
             place = f"int s = e % {self.size // w} * {w}, d = e / {self.size // w};"
-        return ["#pragma unroll", f"for (int i = 0; i < {self.each // w}; i++) {{",
-                f"  int e = (int)threadIdx.x + i * {self.threads};", f"  {place}"]
+        return unrolled([("i", self.each // w)], [f"int e = (int)threadIdx.x + i * {self.threads};", place, *body])
 
     def load(self, high: str, k: str = "k0") -> list[str]:
         """Statements that load the slice that begins at depth k into registers, zero outside."""
@@ -69,26 +68,24 @@ class Fill:
         if self.raw and p.operand(self.side).address is None:
             value = CUDA.half_store[p.dot.dtype.name].format(value)
         one = [*self.element.own, f"{r}[i * {w} + j] = {value};"]
-        lanes = ["#pragma unroll", f"for (int j = 0; j < {w}; j++) {{", *("  " + s for s in one), "}"]
-        return [*self._walk(), f"  {p.kind} at = {start} + s, kk = {k} + d;", "  HY_ASSUME(at >= 0 && kk >= 0);",
-                "  #pragma unroll", f"  for (int j = 0; j < {w}; j++) {r}[i * {w} + j] = 0;",
-                f"  if (at < {extent} && kk < {high}) {{",
-                *("    " + s for s in [*decoded, *self.element.common, *lanes]), "  }", "}"]
+        return self._walk([f"{p.kind} at = {start} + s, kk = {k} + d;", "HY_ASSUME(at >= 0 && kk >= 0);",
+                           *unrolled([("j", w)], [f"{r}[i * {w} + j] = 0;"]),
+                           *when(f"at < {extent} && kk < {high}", [
+                               *decoded, *self.element.common, *unrolled([("j", w)], one)])])
 
     def keep_by_depth(self, to: str) -> list[str]:
         """Statements that write the registers to shared memory as [depth][side]; neighbours of a side as a vector."""
         w, r = self.width, self.register
         if not self.by_depth:
-            return [*self._walk(), f"  {self._vector(f'&{to}[d][s]', self.p.T)}", "}"]
-        return [*self._walk(), "  #pragma unroll",
-                f"  for (int j = 0; j < {w}; j++) {to}[d + j][s] = {r}[i * {w} + j];", "}"]
+            return self._walk([self._vector(f"&{to}[d][s]", self.p.T)])
+        return self._walk(unrolled([("j", w)], [f"{to}[d + j][s] = {r}[i * {w} + j];"]))
 
     def keep(self, to: str, place: Callable[[str, str], str]) -> list[str]:
         """Statements that write the registers to shared memory, where ``place`` (bytes behind ``to``) says of an
         element along the side and the depth. Neighbours of a load lie together."""
         T = "unsigned short" if self.raw else self.p.T
         at = f"({to} + {place('s', 'd')})"
-        return [*self._walk(), f"  {self._vector(at, T)}", "}"]
+        return self._walk([self._vector(at, T)])
 
     def _vector(self, to: str, T: str) -> str:
         """A statement that writes what a thread loads at once."""

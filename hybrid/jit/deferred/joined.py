@@ -10,6 +10,7 @@ from ...buffers.array import REBINDS, NDArray, wrap
 from ...buffers.extents import Extents, extent
 from ...buffers.moving import copied
 from ...buffers.tape import Entry, Slot, flags
+from ..programs import parts_of
 from ..trace import Hybridized
 from .events import WHOLE, Assign, Backward, Event, Method, Node, Operator, Step
 from .followed import lay
@@ -255,12 +256,14 @@ class Plan:
         return done
 
     def _begin(self) -> None:
-        """At the first round: the programs of its calls let go of their working memory."""
+        """At the first round: the programs of its calls let go of their working memory, and need no compiler."""
         if not self.begun:
             self.begun = True
             for node in self.part.nodes:
                 if node.entry is not None:
                     node.entry.rest()
+                    for program in parts_of(node.entry):
+                        runtime.set_aside(program, node.entry.ctx)
 
     def _fast(self, outside: Sequence[Any]) -> Any:
         fast = self.engine.fast_path[0]
@@ -270,8 +273,6 @@ class Plan:
         """The compiled signature; None where there can be no program."""
         try:
             entry = self.engine.specialization(*outside)
-            if not entry.is_compiled():
-                runtime.after_parts(entry.program, entry.ctx)
         except (HybridError, TypeError, ValueError) as err:
             self.refused = f"no program can do a round: {err}"
             return None
