@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,3 +126,13 @@ def test_the_model_knows_its_rules() -> None:
     assert (h.clock, h.sms, h.dram, h.l2, h.mma, gpu_model.LATENCY) == (1.755e9, 132, 3.35e12 * 0.90, 5.5e12, 1.6, 420)
     for gpus in counted("GELU").values():
         assert all(f["us"] >= f["roofline"] > 0 for f in gpus.values())
+
+
+def test_a_rehearsal_tells_of_a_program_that_fails(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    import gpu  # noqa: PLC0415  beside gpu_sass
+    monkeypatch.setenv("HYBRID_STAND_IN", "1")
+    monkeypatch.setattr(sys, "argv", ["gpu.py", "--quick", "--out", str(tmp_path / "report.md")])
+    for work, status in ((lambda: lambda: None, 0), (lambda: missing, 1)):          # type: ignore[name-defined]  # noqa: F821
+        monkeypatch.setattr(gpu, "programs", lambda quick, work=work: {"a program": work})
+        assert gpu.main() == status
+    assert "NameError" in (tmp_path / "report.md").read_text()
