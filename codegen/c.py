@@ -13,7 +13,6 @@ from hybrid.base.records import dataclass
 from hybrid.ir import Node
 from hybrid.ir.access import Index
 from hybrid.ir.contraction import convolves, over_any_image
-from hybrid.ir.index import Var
 from hybrid.ir.kernel import Kernel, every
 from hybrid.ir.size import Specialised, greater
 from hybrid.ir.parse import Words, flat, forget, lines_of, parse
@@ -37,7 +36,7 @@ from hybrid.codegen.program.kernel_deduplication import LARGE, letters, share, u
 from hybrid.codegen.program.kernel_likeness import printed_once
 from hybrid.codegen.schedule.tiling import Alone, Choose, Target
 from .dialect import C
-from .block import Block, chain
+from .block import Block
 from .emit import Emitter
 from .lanes import F32, Refused
 from .lanes import support as vector_support
@@ -45,7 +44,7 @@ from .lanes import uses
 from .lazy_import import later
 from .loops import (
     PARALLEL_WORK, SINGLE, KernelPrinter, Printed, close, close_blocks, close_planes, crosses, down_columns,
-    group_loops, loop_pragma, merged_axes, planes, rename, rows_first, store_side, work_of,
+    loop_pragma, merged_loops, planes, rename, rows_first, store_side, work_of,
 )
 from .targets import ALL_PASSES, NO_VECTORS
 
@@ -69,18 +68,13 @@ def print_loops(k: Kernel, name: str, target: Target) -> Printed:
     """elementwise, reduction and row kernels."""
     p, team, root, (order, rows) = KernelPrinter(k, name), target.team, k.root, rows_first(k)
 
-    @functools.lru_cache(1)                              # the grouping that is tried last is taken, as a rule
-    def built(groups: tuple[tuple[int, ...], ...]) -> tuple[Emitter, list[Block], list[Var], Index]:
-        loops, idx = group_loops(root.shape, groups, order=order)
-        e, blocks = Emitter(C, p.reads, extra=p.extra), chain(loops)
+    def emit(idx: Index, blocks: list[Block]) -> Emitter:
+        e = Emitter(C, p.reads, extra=p.extra)
         e.put(p.names[root], root, idx, blocks[-1])
         for n, at in k.sides:
             store_side(e, n, rename(at, k.loops, idx), p.names[n], blocks)
-        return e, blocks, loops, idx
-    def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var], Index]:
-        return built(tuple(map(tuple, groups)))
-    _, blocks, loops, idx = build(merged_axes([root.shape[a] for a in order], lambda groups: build(groups)[0].divisions,
-                                              rows))
+        return e
+    blocks, loops, idx = merged_loops(root.shape, emit, order=order, barrier=rows)
     pragma = loop_pragma(loops, work_of(k), team)
     if crosses(k, loops, idx):
         body = close_blocks(blocks, loops, pragma)

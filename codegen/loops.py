@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Callable, Mapping, Sequence
 
 from hybrid.base.records import dataclass
@@ -17,7 +17,7 @@ from hybrid.ir.rewriting import Unstructured, renamed, used, walk
 from hybrid.ir.stmt import Assign, For, Let, Literal, Local, Name, Op, Scope, Stmt, Store, When, lines
 
 from hybrid.codegen.program.size_parameters import more_declared, where_it_pays
-from .block import Block, loop
+from .block import Block, chain, loop
 from .dialect import C
 from .emit import Emitter
 from .lanes import Refused
@@ -97,6 +97,21 @@ def merged_axes(sizes: Sequence[int], divisions: Callable[[list[list[int]]], int
             except Refused:
                 pass
     return groups
+
+
+def merged_loops(shape: Sequence[int], emit: Callable[[Index, list[Block]], Emitter], prefix: str = "i",
+                 order: Sequence[int] | None = None, barrier: int = 0) -> tuple[list[Block], list[Var], Index]:
+    """Loops over an array's elements, neighbouring axes as one where that takes no more divisions: their blocks, their
+    variables and the index of each axis. emit: puts statements into the blocks, for an index; order, barrier: as of
+    ``group_loops`` and ``merged_axes``."""
+    @lru_cache(1)                                        # the grouping that is tried last is taken, as a rule
+    def built(groups: tuple[tuple[int, ...], ...]) -> tuple[int, list[Block], list[Var], Index]:
+        loops, idx = group_loops(shape, groups, prefix, order)
+        blocks = chain(loops)
+        return emit(idx, blocks).divisions, blocks, loops, idx
+    sizes = shape if order is None else [shape[a] for a in order]
+    groups = merged_axes(sizes, lambda groups: built(tuple(map(tuple, groups)))[0], barrier)
+    return built(tuple(map(tuple, groups)))[1:]
 
 
 class KernelPrinter:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from hybrid.ir import Node
+from hybrid.ir.access import Index
 from hybrid.ir.index import Ix, Var, linear, substitute, text, var, variables
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.size import fixed, hint, may_exceed
@@ -19,9 +20,9 @@ from hybrid.codegen.program.size_parameters import literal, more_declared, more_
 from hybrid.codegen.schedule.tiling import PARALLEL_WORK, Target, decode, flat
 from hybrid.codegen.dialect import OF_TEAM, ONE, TEAM, C
 from hybrid.codegen.printers.anchored import Anchored
-from hybrid.codegen.block import Block, chain, nested
+from hybrid.codegen.block import Block, nested
 from hybrid.codegen.emit import Emitter
-from hybrid.codegen.loops import Printed, close, group_loops, loop_pragma, merged_axes
+from hybrid.codegen.loops import Printed, close, loop_pragma, merged_loops
 from hybrid.codegen.nest import Cut, Sums, count, function, within
 from hybrid.codegen.printers.products.operand import matmul
 from hybrid.codegen.lanes import Refused
@@ -317,13 +318,9 @@ class Correlation(Anchored):
 
     def _root(self) -> list[Stmt]:
         """The kernel's root from the contraction."""
-        root = self.k.root
-
-        def build(groups: list[list[int]]) -> tuple[Emitter, list[Block], list[Var]]:
-            loops, at = group_loops(root.shape, groups, "z")
+        def emit(at: Index, blocks: list[Block]) -> Emitter:
             e = Emitter(C, {**self.reads, self.dot: "whole"}, extra=self.extra, count=1000)
-            blocks = chain(loops)
             self.store_root(e, at, blocks[-1])
-            return e, blocks, loops
-        _, blocks, loops = build(merged_axes(root.shape, lambda groups: build(groups)[0].divisions))
+            return e
+        blocks, loops, _ = merged_loops(self.k.root.shape, emit, "z")
         return close(blocks, loops, loop_pragma(loops, 0))

@@ -18,7 +18,7 @@ from .pieces import PrintedCuda, emitter, index_type, launched, names_of, neighb
 from .target import current
 from hybrid.codegen.dialect import CUDA
 from hybrid.codegen.emit import Block
-from hybrid.codegen.printers.products.operand import Operand, operand, root_index
+from hybrid.codegen.printers.products.operand import Operand, argument, root_index
 from hybrid.codegen.schedule.tiling import decode
 
 LINES, WARPS = 16, 4            # lines of a warp, most warps of a block
@@ -84,13 +84,8 @@ class Tiled:
         self.shared = 0                                 # bytes of the tiles
 
     def operand(self, dot: Node, side: int, batch: Index, free: Var, inner: Var) -> Operand:
-        """An argument of a product at an index of the batch, its free axis and the one that is summed over."""
-        n = dot.args[side]
-        at = [var(free)] * n.ndim
-        for a, i in zip(dot.attrs["batch"][side], batch):
-            at[a] = i
-        at[dot.attrs["contract"][side][0]] = var(inner)
-        return operand(n, tuple(at), self.reads)
+        """As of ``argument``, of what the kernel reads."""
+        return argument(dot, side, batch, free, inner, self.reads)
 
     # ---- tiles
     def tile(self, o: Operand, line: Var, along: Var) -> Tile:

@@ -27,7 +27,7 @@ from hybrid.codegen.loops import Printed
 from hybrid.codegen.nest import Cut, Sums, count, function, statements, within
 from hybrid.codegen.printers.anchored import Anchored
 from hybrid.codegen.program.size_parameters import literal, more_declared, where_it_pays
-from .operand import Operand, operand, root_index
+from .operand import Operand, argument, root_index
 from .tiles import DotFunction, together
 from hybrid.codegen.lanes import F32, Refused, iterations, masked, unmasked
 from hybrid.codegen.vector import VectorEmitter
@@ -125,18 +125,9 @@ class _Attention(Anchored):
         """Q (0), K (1) or V (2) at their index."""
         f = self.found
         dot, side = (self.dot, 1) if which == 2 else (f.scores, f.query if which == 0 else 1 - f.query)
-        batch = self._batch_of_values() if which == 2 else f.scores_at[:-2]
+        batch = tuple(map(var, f.batch)) if which == 2 else f.scores_at[:-2]
         free, inner = ((self.column, self.key), (self.row, self.depth), (self.key, self.depth))[(which + 1) % 3]
-        contract, axes = dot.attrs["contract"][side], dot.attrs["batch"][side]
-        n = dot.args[side]
-        at = [var(free)] * n.ndim
-        for a, i in zip(axes, batch):
-            at[a] = i
-        at[contract[0]] = var(inner)
-        return operand(n, tuple(at), self.reads)
-
-    def _batch_of_values(self) -> Index:
-        return tuple(var(v) for v in self.found.batch)
+        return argument(dot, side, batch, free, inner, self.reads)
 
     def _base(self, o: Operand, *zero: Var) -> str:
         assert o.base is not None and o.address is not None
@@ -299,7 +290,7 @@ class _Attention(Anchored):
     # ---- results
     def _results(self) -> list[Stmt]:
         """The epilogue of a tile, from sums O and totals T."""
-        at = root_index(self.k, (*self._batch_of_values(), var(self.row), var(self.column)))
+        at = root_index(self.k, (*map(var, self.found.batch), var(self.row), var(self.column)))
         lane = Var("c_", self.column.extent)
         name = self.column.name
         try:

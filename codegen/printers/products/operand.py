@@ -63,6 +63,15 @@ class Matmul:
                      for g in (self.rows, self.columns, self.depth))      # type: ignore[return-value]
 
 
+def argument(dot: Node, side: int, batch: Index, free: Var, inner: Var, stored: Mapping[Node, str]) -> Operand:
+    """An argument of a product at an index of the batch, its free axis and the one that is summed over."""
+    n, at = dot.args[side], [var(free)] * dot.args[side].ndim
+    for a, i in zip(dot.attrs["batch"][side], batch):
+        at[a] = i
+    at[dot.attrs["contract"][side][0]] = var(inner)
+    return operand(n, tuple(at), stored)
+
+
 def operand(node: Node, index: Index, stored: Mapping[Node, str], direct_dtype: np.dtype | None = None) -> Operand:
     """Follow movement down to memory, if nothing else is in between but zeros around it. direct_dtype: only arrays of
     this dtype are read in place, others are converted (None: any are read)."""

@@ -20,7 +20,7 @@ from hybrid.codegen.dialect import C, PARALLEL
 from hybrid.codegen.block import Block, chain, loop
 from hybrid.codegen.emit import Emitter
 from hybrid.codegen.lanes import F32, HALF_LANES, Refused, copies, half, masked
-from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, close, group_loops, merged_axes,
+from hybrid.codegen.loops import (NEAR, PARALLEL_WORK, TEAM, KernelPrinter, Printed, close, merged_loops,
                                   rename, work_of)
 from hybrid.codegen.program.size_parameters import literal, where_it_pays
 from hybrid.codegen.schedule.tiling import Target
@@ -74,7 +74,7 @@ class _Across(KernelPrinter):
     def __init__(self, k: Kernel, name: str, width: int):
         super().__init__(k, name)
         self.width, self.side = width, max(width, LINE)
-        self.loops, self.idx = group_loops(k.root.shape, merged_axes(k.root.shape, self._divisions))
+        _, self.loops, self.idx = merged_loops(k.root.shape, self._value)
         self.v = self.loops[-1]
         self.w = self._other()
         self.rest = [u for u in self.loops[:-1] if u is not self.w and not same(u.extent, 1)]
@@ -83,11 +83,10 @@ class _Across(KernelPrinter):
         if min(across, down) < LINE or across < 2 * LINE and across % LINE:
             raise Refused("small sides")
 
-    def _divisions(self, groups: list[list[int]]) -> int:
-        _, idx = group_loops(self.k.root.shape, groups)
+    def _value(self, idx: Index, _: list[Block]) -> Emitter:
         e = Emitter(C, {n: p for n, p in self.names.items() if n is not self.k.root})
         e.value(self.k.root, idx, Block(None, frozenset()))
-        return e.divisions
+        return e
 
     def _other(self) -> Var:
         found = set()
