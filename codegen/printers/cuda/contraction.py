@@ -4,7 +4,7 @@ in shared memory with sums in registers, or tensor cores, for half types and, wh
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from hybrid.passes.tile_statistics import OF_COLUMNS, Groups
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
 from .grid import Grid
-from .mma import pick, print_mma, takes_mma
+from .mma import pick, print_mma, why_not_mma
 from .pieces import THREADS, CudaEmitter, PrintedCuda, emitter, unrolled
 from .plain_tiles import grid_of, print_tiles
 from .product import Product, columns_first, share_depth
 from .rows import Team, team_loop
 from .stages import LINE
-from .warpgroup import pick_warpgroup, print_warpgroup
+from .warpgroup import pick_warpgroup, print_warpgroup, why_no_warpgroups
 from hybrid.codegen.emit import Block
 from hybrid.codegen.printers.products.operand import root_index
 from hybrid.codegen.schedule.choose import first_that_fits
@@ -46,16 +46,34 @@ def _print_product(k: Kernel, name: str) -> PrintedCuda:
     for swap in (False, True):
         p = Product(k, name, swap)
         if p.rows <= FEW:
-            if p.depth <= SHORT:
-                return print_flat(k, name)
-            if p.depth_major("b") or p.columns == 1:
-                return _dots(p)
-            return _across(p)
+            return _few_rows(p)
     p = Product(k, name, columns_first(k))
-    if not takes_mma(p):
-        return print_tiles(p)
+    refused = why_not_mma(p)
+    if refused:
+        return _noted(p, "tiles", (("products of tensor cores", refused),), print_tiles)
     division = pick_warpgroup(p)
-    return print_warpgroup(p, division) if division is not None else print_mma(p)
+    if division is None:
+        return _noted(p, "products of warps", (("products of warpgroups", why_no_warpgroups(p)),), print_mma)
+    return _noted(p, "products of warpgroups", (), lambda p: print_warpgroup(p, division))
+
+
+def _few_rows(p: Product) -> PrintedCuda:
+    """A product of so few rows that no tile of it would be full."""
+    tiles = (("tiles", f"{p.rows} rows or columns fill none"),)
+    if p.depth <= SHORT:
+        return _noted(p, "sums of single threads", tiles, lambda p: print_flat(p.k, p.name))
+    if p.depth_major("b") or p.columns == 1:
+        return _noted(p, "dot products", tiles, _dots)
+    return _noted(p, "columns side by side", tiles, _across)
+
+
+def _noted(p: Product, form: str, others: Sequence[tuple[str, str]],
+           make: Callable[[Product], PrintedCuda]) -> PrintedCuda:
+    """The kernel in a form, which the report names beside those that do not fit, unless the kernel has a name for it
+    already, or ``make`` finds a more special one."""
+    p.k.form = p.k.form or form
+    p.k.not_taken += others
+    return make(p)
 
 
 def why_not_carried(k: Kernel, groups: Groups) -> str:
@@ -73,7 +91,7 @@ def why_not_carried(k: Kernel, groups: Groups) -> str:
     steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in axes]
     if any(v.extent > 1 and step != after for v, step, after in zip(axes, steps, _row_major(axes))):
         return "results are not stored in the order of rows"
-    if not takes_mma(p):
+    if why_not_mma(p):
         plain = grid_of(p)
         whole = plain.in_registers and (groups is OF_COLUMNS or plain.tile.columns % groups.size == 0)
         return "" if whole and p.sum_dtype == np.float32 else "no block has the sums of a group"

@@ -18,7 +18,7 @@ from hybrid.ir.kernel import Kernel
 
 from .flat import thread_number
 from .epilogue import result
-from .mma import takes_mma
+from .mma import why_not_mma
 from .pieces import PROCESSORS, THREADS, PrintedCuda, emitter, indented, unrolled
 from .product import Product
 from hybrid.codegen.dialect import CUDA
@@ -78,7 +78,7 @@ class _Reads:
 
     def __post_init__(self) -> None:
         p = self.p
-        if takes_mma(p):
+        if not why_not_mma(p):
             raise Refused("tensor cores multiply its groups")
         for o in (p.m.a, p.m.b):
             if o.place is None or any(isinstance(v, Val) for v in variables(o.place)):

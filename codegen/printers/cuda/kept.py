@@ -95,3 +95,14 @@ class Kept:
         lines = self.loop(e, block, [v], body)
         self.cells += new
         return lines
+
+
+def why_not_kept(k: Kernel, rest: Sequence[Var], width: int) -> str:
+    """Why a kernel's rows are read in each pass, where they are."""
+    if len(rest) != 1:
+        return "rows have several axes" if rest else "a row has one result, for which it is read once"
+    if not k.hoisted or any(n.prim != "reduce" for n in k.hoisted):
+        return "their elements' places are searched for"
+    if rest[0].extent > MOST * width:
+        return f"{rest[0].extent} elements are more than {MOST} for each of {width} threads"
+    return "passes do not read the same values"

@@ -23,10 +23,17 @@ TILES = (Tile(128, 128, 2, 4), Tile(128, 64, 4, 2), Tile(64, 128, 2, 4), Tile(64
 FUNCTION = {"float16": "hy_mma_half", "bfloat16": "hy_mma_bf16", "float32": "hy_mma_tf32"}
 
 
-def takes_mma(p: Product) -> bool:
-    """Whether a product is one for tensor cores."""
-    same = all(a.dtype == p.dot.dtype for a in p.dot.args) and p.rows > 4 and p.columns > 4 and p.depth >= 8
-    return same and multiplies(p.dot.dtype) and (is_half(p.dot.dtype) or min(p.rows, p.columns, p.depth) >= 16)
+def why_not_mma(p: Product) -> str:
+    """Why a product is none for tensor cores; empty if it is one."""
+    d = p.dot.dtype
+    if any(a.dtype != d for a in p.dot.args):
+        return "operands have other types than the result"
+    if not multiplies(d):
+        return f"this GPU's do not multiply {d.name}, or not faster than other units"
+    least = (5, 5, 8) if is_half(d) else (16, 16, 16)
+    if any(n < m for n, m in zip(p.m.sizes, least)):
+        return "fewer than {} rows, {} columns or {} steps of the depth".format(*least)
+    return ""
 
 
 def multiplies(d: np.dtype) -> bool:
@@ -41,7 +48,7 @@ def terms(p: Product) -> int:
 
 
 def work(p: Product, t: Tile, faster: float = 1) -> float:
-    """Of a tile, as of ``tile_cost``. faster: the rate of the tensor cores, of theirs by mma.sync."""
+    """Of a tile, as of ``launch_cost``. faster: the rate of the tensor cores, of theirs by mma.sync."""
     halves = is_half(p.dot.dtype)
     speed = faster * (2048 if halves else 1024 / terms(p))     # products of a block in the time of a thread's
     return t.rows * t.columns / speed + (1 if halves else 2) * (t.rows + t.columns) / 32

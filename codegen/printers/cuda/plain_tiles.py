@@ -45,7 +45,7 @@ class PlainTile:
 
     @property
     def work(self) -> float:
-        """A thread's work for each step of the depth, as of ``tile_cost``."""
+        """A thread's work for each step of the depth, as of ``launch_cost``."""
         return self.sums + 1.5 * (self.down + self.across)
 
 

@@ -41,6 +41,7 @@ def print_reduction(k: Kernel, name: str) -> PrintedCuda:
         parts = min(-(-length // (PART_ACROSS if across else PART)), -(-2 * PROCESSORS // blocks))
     if parts == 1 and not across:
         return print_rows(k, name, [v for v in k.loops if v.extent > 1])
+    k.form = k.form or ("sums side by side" if across else "blocks that share each result")
     return (_across if across else _along)(k, name, long[0], length, parts)
 
 

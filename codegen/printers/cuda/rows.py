@@ -19,7 +19,7 @@ from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Name, lines
 
 from .flat import thread_number
-from .kept import Kept
+from .kept import Kept, why_not_kept
 from .pieces import (PROCESSORS, THREADS, CudaEmitter, PrintedCuda, emitter, index_type, joined,
                      launched, names_of, widths)
 from hybrid.codegen.dialect import CUDA
@@ -197,13 +197,17 @@ def print_rows(k: Kernel, name: str, rows: list[Var]) -> PrintedCuda:
     count = math.prod(v.extent for v in rows)
     rest = [v for v in k.loops if v not in rows and v.extent > 1]
     if count >= 8 * THREADS and lies_across(k, rows):
+        k.form = k.form or "a thread for each row"
         return _print_alone(k, name, rows, rest, count)
     args, names = names_of(k)
     work = max([math.prod(v.extent for v in rest),
                 *(m.args[0].size // max(m.size, 1) for m in k.members if m.prim in ("reduce", "argreduce"))])
     team = choose_team(count, work)
-    body = next(b for b in (_row_body(k, names, rows, rest, team, kept) for kept in Kept.choices(k, rest, team.width))
-                if b is not None)
+    body, kept = next((b, kept) for b, kept in ((_row_body(k, names, rows, rest, team, kept), kept)
+                                                for kept in Kept.choices(k, rest, team.width)) if b is not None)
+    k.form = k.form or ("rows in registers" if kept is not None else "rows that are read in each pass")
+    if kept is None:
+        k.not_taken.append(("rows in registers", why_not_kept(k, rest, team.width)))
     kind = index_type(k)
     text_ = [*team.head(count, kind), *decode("row", rows, kind), *body]
     return launched(name, args, len(k.stores), text_, team.blocks(count), team.threads, alone=True)

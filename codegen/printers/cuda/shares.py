@@ -14,15 +14,15 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from .pieces import PROCESSORS, THREADS
-from .product import Product
+from .product import Product, share_depth
 from .target import current
-from .tile import tile_cost
 
 FORM = "equal shares of the depth"
 ROUND_TRIP = 263                # clocks of a round trip to the L2 cache
 BEGIN = 700                     # clocks until the first slices of a share's next tile are there
 PORT = 64                       # bytes a clock from the L2 to one multiprocessor
 OF_ALL = 24                     # bytes a clock to each multiprocessor, where all read the L2 at once
+LAUNCH = 2500                   # of a second launch, in products of a thread
 LEAST_GAIN = 0.95               # of the time without
 LEAST_DEPTH = 64                # of a share
 LEAST_TIME = 25000              # products of a thread: shorter launches wait for memory more than for their products
@@ -77,7 +77,7 @@ class Shares:
 @dataclass(frozen=True)
 class Division(Generic[T]):
     """How a product is divided: tiles, and shares of some, or the reason why there are none. cost: as of
-    ``tile_cost``."""
+    ``launch_cost``."""
     tile: T
     cost: float
     shares: Shares | None = None
@@ -86,18 +86,18 @@ class Division(Generic[T]):
 
 def best_division(p: Product, tiles: Iterable[T], deep: Callable[[T], int], work: Callable[[T], float]) -> Division[T]:
     """The division that finishes first. tiles: those to choose from; deep: elements of a k-iteration; work: of a tile,
-    as of ``tile_cost``."""
+    as of ``launch_cost``."""
     tiles, processors = list(tiles), current().processors
     # chosen for PROCESSORS, as parts of the depth are (``share_depth``), without regard to the GPU; choosing it
     # for ``processors`` takes 1.3 % longer, by the model, for ResNet-18 of batch 32 in float32 on an A100
-    tile = min(tiles, key=lambda t: tile_cost(p, t.rows, t.columns, work(t)))
-    whole = tile_cost(p, tile.rows, tile.columns, work(tile), processors or PROCESSORS)
+    tile = min(tiles, key=lambda t: launch_cost(p, t, work(t), PROCESSORS))
+    whole = launch_cost(p, tile, work(tile), processors or PROCESSORS)
     if whole < LEAST_TIME:
         return Division(tile, whole, None, f"the launch is short: below {LEAST_TIME} products of a thread")
     if not processors:
         return Division(tile, whole, None, "no cooperative launches, or an unknown number of multiprocessors")
     found = [(t, shares_of(p, t, deep(t))) for t in tiles]
-    equal = [Division(t, shares_cost(p, t, work(t), s), s) for t, s in found if isinstance(s, Shares)]
+    equal = [Division(t, launch_cost(p, t, work(t), processors, s), s) for t, s in found if isinstance(s, Shares)]
     best = min(equal, key=lambda d: d.cost, default=None)
     if best is None:
         return Division(tile, whole, None, next(str(s) for t, s in found if t == tile))
@@ -119,14 +119,24 @@ def shares_of(p: Product, tile: BlockTile, deep: int) -> Shares | str:
     return shares
 
 
-def shares_cost(p: Product, tile: BlockTile, work: float, shares: Shares) -> float:
-    """Time of a launch, as of ``tile_cost``. What is added to the products is in clocks and counts as as many products
-    of a thread, each of which takes more than one clock: shares are chosen where they pay in any case."""
-    tiles, processors = count(p, tile), current().processors
+def launch_cost(p: Product, tile: BlockTile, work: float, processors: int, shares: Shares | None = None) -> float:
+    """Time of a launch, in products of a thread: the time in which each thread of a block multiplies once (about two
+    clocks of a multiprocessor, which has 128 units for 256 threads). work: of a tile, for each step of the depth, loads
+    included. shares: of the depth, if blocks have equal ones; else each tile has as many blocks as ``share_depth``
+    says."""
+    tiles = count(p, tile)
+    parts = 1 if shares else share_depth(tiles, p.depth, 256)
+    waves = -(-tiles * parts // processors)
+    products = work * p.depth * (tiles / processors if shares else waves / parts)
+    finish = tile.rows * tile.columns / THREADS * (40 if parts > 1 else 10) * waves
+    return products + finish + (_adding(p, tile, processors, shares) if shares else LAUNCH if parts > 1 else 0)
+
+
+def _adding(p: Product, tile: BlockTile, processors: int, shares: Shares) -> float:
+    """Time in which the block that finishes a tile adds the sums of others. It is in clocks and counts as as many
+    products of a thread, each of which takes more than one clock: shares are chosen where they pay in any case."""
     moved = shares.blocks // processors * tile.rows * tile.columns * max(4, p.sum_dtype.itemsize) / OF_ALL
-    adding = (1 + shares.most_parts) * moved + (3 + 2 * shares.most_parts) * ROUND_TRIP + BEGIN
-    finish = tile.rows * tile.columns / THREADS * 10 * -(-tiles // processors)
-    return work * p.depth * tiles / processors + finish + adding
+    return (1 + shares.most_parts) * moved + (3 + 2 * shares.most_parts) * ROUND_TRIP + BEGIN
 
 
 def count(p: Product, tile: BlockTile) -> int:

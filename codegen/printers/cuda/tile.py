@@ -1,27 +1,13 @@
-"""Slices of a contraction's operands on their way into shared memory, and what a tile costs."""
+"""Slices of a contraction's operands on their way into shared memory, by way of registers."""
 from __future__ import annotations
 
 from typing import Callable, Sequence
 
 from hybrid.ir.index import Var, var
 
-from .pieces import PROCESSORS, THREADS, unrolled, when, widths
-from .product import Element, Product, share_depth
+from .pieces import THREADS, unrolled, when, widths
+from .product import Element, Product
 from hybrid.codegen.dialect import CUDA
-
-
-LAUNCH = 2500                   # of a second launch, in products of a thread
-
-
-def tile_cost(p: Product, rows: int, columns: int, work: float, processors: int = PROCESSORS) -> float:
-    """Time of a launch, in products of a thread: the time in which each thread of a block multiplies once (about two
-    clocks of a multiprocessor, which has 128 units for 256 threads). work: of a tile, for each step of the depth, loads
-    included."""
-    blocks = p.batch * -(-p.rows // rows) * -(-p.columns // columns)
-    parts = share_depth(blocks, p.depth, 256)
-    waves = -(-blocks * parts // processors)
-    return waves * (work * p.depth / parts
-                    + rows * columns / THREADS * (40 if parts > 1 else 10)) + (LAUNCH if parts > 1 else 0)
 
 
 class Fill:

@@ -34,13 +34,27 @@ TOGETHER = 2                    # slices of floats whose sums tensor cores add u
 
 
 def pick_warpgroup(p: Product) -> Division[Tile] | None:
-    """The division that finishes first; None where products of single warps do, or operands are computed on the way."""
+    """The division that finishes first; None where ``why_no_warpgroups`` says why."""
+    best = None if _unsuited(p) else _best(p)
+    return best if best is not None and best.cost < best_cost(p) else None
+
+
+def why_no_warpgroups(p: Product) -> str:
+    """Why products of single warps are taken, where they are."""
+    return _unsuited(p) or "products of single warps are done first"
+
+
+def _unsuited(p: Product) -> str:
+    if not current().warpgroups:
+        return "only GPUs of sm_90a multiply by them"
     slices = Swizzled if is_half(p.dot.dtype) else Plain
-    if not current().warpgroups or not all(slices(p, side, TILES[-1]).copied for side in "ab"):
-        return None
-    division = best_division(p, (*TILES, *([WIDE] if slices is Swizzled else [])),
-                             lambda t: slices.deep_line // p.dot.dtype.itemsize, lambda t: work(p, t, FASTER))
-    return division if division.cost < best_cost(p) else None
+    return "" if all(slices(p, side, TILES[-1]).copied for side in "ab") else "operands are computed on the way"
+
+
+def _best(p: Product) -> Division[Tile]:
+    slices = Swizzled if is_half(p.dot.dtype) else Plain
+    return best_division(p, (*TILES, *([WIDE] if slices is Swizzled else [])),
+                         lambda t: slices.deep_line // p.dot.dtype.itemsize, lambda t: work(p, t, FASTER))
 
 
 def print_warpgroup(p: Product, division: Division[Tile]) -> PrintedCuda:
