@@ -167,7 +167,7 @@ def _valued(a: Atom, dims: Mapping[str, int]) -> int:
 
 
 def _terms(x: Int) -> Terms:
-    return x.terms if type(x) is Size else (((), x),) if x else ()
+    return x.terms if type(x) is Size else (((), x),) if x else ()   # type: ignore[return-value]
 
 
 def gathered(terms: Any) -> Int:
@@ -358,7 +358,7 @@ def ask(kind: str, x: Size, answer: bool) -> bool:
 # ---- what callers use
 def hint(x: Int) -> int:
     """A number, or the value that a size had at trace: for choices that are right for any value."""
-    return x.hint if type(x) is Size else x
+    return x.hint if type(x) is Size else x              # type: ignore[return-value]
 
 
 def may_exceed(x: Int, n: int) -> bool:
