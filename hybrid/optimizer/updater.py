@@ -7,7 +7,7 @@ from ..buffers.array import REBINDS, NDArray
 from . import rows
 from .base import Optimizer
 from .states import dump_states, load_states
-from .step import Step
+from .step import Step, flat
 
 KEPT = 64                        # prepared steps an updater keeps
 
@@ -64,7 +64,8 @@ class Updater:
             self.states[index] = self.optimizer.create_state_multi_precision(index, weight)
             self.states_synced[index] = True
         elif not self.states_synced.get(index, True):
-            self.states[index] = self.sync_state_context(self.states[index], weight.ctx)
+            state = self.sync_state_context(self.states[index], weight.ctx)
+            self.states[index] = with_new_copy(self.optimizer, index, weight, state)
             self.states_synced[index] = True
         return self.states[index]
 
@@ -105,6 +106,30 @@ class Updater:
         self.states_synced = dict.fromkeys(self.states, False)
         REBINDS[0] += 1                                  # compiled steps look for the states again
         self._steps.clear()
+
+
+def with_new_copy(optimizer: Optimizer, index: Any, weight: NDArray, state: Any) -> Any:
+    """A state that was saved without a float32 copy of its weight, with a copy where multi_precision now asks for one:
+    earlier versions had none of float16 weights with sparse storage. Any other state as it is."""
+    own = type(optimizer).create_state_multi_precision is not Optimizer.create_state_multi_precision
+    if own or not optimizer.low_precision(weight):
+        return state
+    made = optimizer.create_state_multi_precision(index, weight)
+    inner, _ = optimizer.with_copy(made)
+    if not _alike(state, inner):
+        return state
+    for new, old in zip(flat(inner), flat(state)):
+        new[:] = old.astype(new.dtype)
+    return made
+
+
+def _alike(state: Any, other: Any) -> bool:
+    """Whether states are arrays of the same shapes, in tuples (or lists) of the same lengths."""
+    if isinstance(state, NDArray) and isinstance(other, NDArray):
+        return bool(state.shape == other.shape)
+    if isinstance(state, (tuple, list)) and isinstance(other, (tuple, list)):
+        return len(state) == len(other) and all(map(_alike, state, other))
+    return state is None and other is None
 
 
 def get_updater(optimizer: Optimizer) -> Updater:

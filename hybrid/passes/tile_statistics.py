@@ -128,8 +128,8 @@ def over_tiles(fused: Fused, takes: Takes) -> Tiled:
 
 
 def _is_product(k: Kernel) -> bool:
-    """Whether a kernel's result is a product's, of rows and columns."""
-    return k.kind == "contraction" and bool(k.root.ndim) and all(map(fixed, k.root.shape))
+    """Whether a kernel's result is a product's, of rows and columns, and has elements."""
+    return k.kind == "contraction" and bool(k.root.ndim) and all(map(fixed, k.root.shape)) and bool(k.root.size)
 
 
 def _why_not(fused: Fused, k: Kernel, groups: Groups, found: list[Node]) -> str:

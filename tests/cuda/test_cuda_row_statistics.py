@@ -175,3 +175,15 @@ def test_reasons_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_statistics, "LEAST", 1)
     monkeypatch.setattr(tile_statistics, "IN_REGISTERS", 64)
     assert carried(Form(softmax, arrays(32, 128))) == ["max", "sum"]
+
+
+@pytest.mark.parametrize("sizes", [(0, 64, 32), (64, 0, 32), (64, 64, 0)], ids=str)
+def test_an_empty_product_beside_one_that_carries(sizes: tuple[int, int, int]) -> None:
+    rows, columns, depth = sizes
+
+    def both(x: ir.Node, w: ir.Node, b: ir.Node, y: ir.Node, v: ir.Node) -> tuple[ir.Node, ...]:
+        empty = ir.dot(y, v, ((1,), (0,)))
+        return (*loss(x, w, b), ir.map("exp", empty), ir.reduce("sum", empty, (0,)), ir.reduce("sum", empty, (1,)))
+    form = Form(both, [*arrays(32, 128), normal(rows, depth), normal(depth, columns)], tol=1e-5)
+    assert carried(form)[:2] == ["max", "sum"]
+    check([form])

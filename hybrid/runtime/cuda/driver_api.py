@@ -6,7 +6,8 @@ from typing import Any
 
 import cffi
 
-from hybrid.base.errors import DeviceError
+from hybrid.base.errors import DeviceError, OutOfMemoryError
+from hybrid.base.gpu_scope import lacks_memory
 
 NAME = "libcuda.so.1"
 DECLARATIONS = """
@@ -73,6 +74,8 @@ def error_name(code: int) -> str:
 
 
 def check(code: int, what: str) -> None:
-    """DeviceError with the driver's name of an error, if there was one."""
+    """DeviceError with the driver's name of an error, if there was one; OutOfMemoryError for want of memory."""
     if code:
-        raise DeviceError(f"{what}: {error_name(code)}")
+        name = error_name(code)
+        kind = OutOfMemoryError if lacks_memory(name) else DeviceError
+        raise kind(f"{what}: {name}")

@@ -11,8 +11,8 @@ import cffi
 
 from hybrid import kernels
 from hybrid.base import config
-from hybrid.base.errors import CompileError, DeviceError
-from hybrid.base.gpu_scope import EARLIER
+from hybrid.base.errors import CompileError, DeviceError, OutOfMemoryError
+from hybrid.base.gpu_scope import MAY_BE_EARLIER, lacks_memory, make_room
 
 from .. import plans, shared_objects, toolchain
 from . import driver_api, tensor_maps
@@ -128,7 +128,9 @@ class NativePlan:
 def failure(name: str, kernel: str, waited: bool, source: str = "") -> DeviceError:
     """What to say of a launch that failed with an error of the driver."""
     where = f" Source: {source}" if source else ""
+    doing = f"launching kernel {kernel}" if kernel else "launching a program's graph"
+    if lacks_memory(name):
+        return OutOfMemoryError(f"{doing} takes more memory than the GPU has: {name}. {make_room('context')}{where}")
     if kernel and waited:
         return DeviceError(f"kernel {kernel} failed on the GPU: {name}.{where}")
-    doing = f"launching kernel {kernel}" if kernel else "launching a program's graph"
-    return DeviceError(f"{doing} failed on the GPU: {name}. {EARLIER}{where}")
+    return DeviceError(f"{doing} failed on the GPU: {name}. {MAY_BE_EARLIER}{where}")
