@@ -324,7 +324,7 @@ def doubts(entry: "Entry") -> list[str]:
              "does more than one program": entry.after,
              "has numbers among its arguments": entry.numbers is not None,
              "reads what is outside": entry.drew or entry.outside,
-             "may ask by type() whether a size is an int (it names type, and compares by is)": entry.tells_types,
+             "may ask whether a size's type is int (it names type, and compares with int by is)": entry.tells_types,
              "changes what is outside or calls a function with a cache": entry.leaves_traces}
     return [what for what, is_so in found.items() if is_so]
 

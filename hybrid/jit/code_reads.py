@@ -1,6 +1,7 @@
 """What the code of functions names, and what of the values it names can be compared: read without running either."""
 from __future__ import annotations
 
+import builtins
 import dis
 import enum
 import functools
@@ -12,8 +13,8 @@ import random
 import sys
 import warnings
 import weakref
-from collections.abc import Iterator
-from types import CodeType, GeneratorType
+from collections.abc import Iterator, Mapping, Sequence
+from types import CodeType, GeneratorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -77,27 +78,49 @@ def _imports_of(code: CodeType) -> tuple[str, ...]:
     return tuple(i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
 
 
-def _compared_objects(code: CodeType) -> Iterator[str]:
-    """For each ``x is y`` in some code, the instruction that loads y, where it is not a constant (``None``)."""
-    before = ""
+@functools.lru_cache(4096)
+def _compared_objects(code: CodeType) -> tuple[tuple[dis.Instruction, ...], ...]:
+    """For each ``x is y`` in some code, the instructions that load y: one for a name, more for ``module.name``, none
+    where it is computed. Constants (``None``) are left out."""
+    found: list[tuple[dis.Instruction, ...]] = []
+    loads: tuple[dis.Instruction, ...] = ()
     for i in dis.get_instructions(code):
-        if i.opname == "IS_OP" and before != "LOAD_CONST":
-            yield before
-        if i.opname != "CACHE":
-            before = i.opname
+        if i.opname == "IS_OP" and not (loads and loads[-1].opname == "LOAD_CONST"):
+            found.append(loads)
+        if i.opname == "LOAD_ATTR":
+            loads = (*loads, i) if loads else ()
+        elif i.opname != "CACHE":
+            loads = (i,) if i.opname.startswith("LOAD_") else ()
+    return tuple(found)
 
 
 @functools.lru_cache(4096)
 def _tells_apart(code: CodeType) -> bool:
     """Whether some code asks which objects its variables are (``x is y``, ``id(x)``)."""
-    return "id" in code.co_names or any(y.startswith(("LOAD_FAST", "LOAD_DEREF")) for y in _compared_objects(code))
+    return "id" in code.co_names or any(len(y) == 1 and y[0].opname.startswith(("LOAD_FAST", "LOAD_DEREF"))
+                                        for y in _compared_objects(code))
 
 
-@functools.lru_cache(4096)
-def _tells_types(code: CodeType) -> bool:
+def _tells_types(code: CodeType, space: Mapping[str, Any]) -> bool:
     """Whether some code may ask by ``type`` which of its variables are Python's integers, in a way that sizes hear
-    nothing of: ``type(n) is int``, ``issubclass(type(n), int)``. Attributes that are named so do not count."""
-    return "type" in _globals_of(code) and ("issubclass" in code.co_names or any(True for _ in _compared_objects(code)))
+    nothing of: ``type(n) is int``, ``issubclass(type(n), int)``. ``type(layer) is Dense`` does not: the answer for an
+    integer is that for a size. Attributes that are named so do not count. space: the code's global variables."""
+    return "type" in _globals_of(code) and ("issubclass" in code.co_names
+                                            or any(_may_be_int(y, space) for y in _compared_objects(code)))
+
+
+def _may_be_int(loads: Sequence[dis.Instruction], space: Mapping[str, Any]) -> bool:
+    """Whether an object that some instructions load may be ``int``: all but global variables, and what modules and
+    classes hold, may be."""
+    if not loads or loads[0].opname != "LOAD_GLOBAL":
+        return True
+    name, *attributes = (i.argval for i in loads)
+    value = space.get(name, getattr(builtins, name, int))
+    for attribute in attributes:
+        if not isinstance(value, (ModuleType, type)):
+            return True
+        value = vars(value).get(attribute, int)
+    return value is int
 
 
 def _reads_any(code: CodeType) -> bool:

@@ -179,7 +179,7 @@ class Reader(Reachable):
         self.every = self.every or bool(named & _ALL) or _reads_any(code)
         self.compares = self.compares or _compares(code)
         self.tells_apart = self.tells_apart or _tells_apart(code)
-        self.tells_types = self.tells_types or _tells_types(code)
+        self.tells_types = self.tells_types or _tells_types(code, space)
         for module in _imports_of(code):
             self._imported(module)
         if named & _ASKS:

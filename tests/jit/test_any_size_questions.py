@@ -246,7 +246,8 @@ class Options:
 
 
 @pytest.mark.parametrize("text", ["(nd.relu(x) if Options.type == 'relu' else x) * float('2')",
-                                  "x * int('2') if type(Options()) != int else y"])
+                                  "x * int('2') if type(Options()) != int else y",
+                                  "x * 2 if type(Options()) is Options else y"])
 def test_code_that_names_type_has_one_program_for_any_size(text: str) -> None:
     """Nothing is asked of sizes: an attribute has the name, or another object's class is asked for."""
     g = hybridize(function(text))
