@@ -49,8 +49,8 @@ class Group:
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
     which matrices it reads faster transposed; of which attentions it has kernels; of which types it convolves channels
-    last; of what reads scores it has kernels that compute them again; why a kernel
-    carries no reductions of its tiles (empty: it can).
+    last; of what reads scores it has kernels that compute them again; why a product's kernel cannot carry reductions
+    of groups of its result (empty where it can).
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf

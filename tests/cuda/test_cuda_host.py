@@ -216,7 +216,7 @@ def test_an_error_names_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_that_a_wait_meets_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is of a kernel before, and CuPy tells the driver's name of it alone."""
+    """The kernel failed before the wait; CuPy's error has only CUDA's name for it."""
     f, x = mx.hybridize(lambda x: nd.tanh(x) * 2), nd.ones((4, 4))
     f(x).wait_to_read()
     failing(b"k0")

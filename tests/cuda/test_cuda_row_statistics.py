@@ -159,7 +159,7 @@ def crossed(x: ir.Node, w: ir.Node, b: ir.Node) -> tuple[ir.Node, ...]:
     return (ir.reduce("sum", ir.map("exp", y - ir.reshape(ir.reduce("max", y, (1,)), (1, y.shape[1]))), (1,)),)
 
 
-def test_reasons_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_says_why_a_reduction_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the rows are read in any case, are short, or stay in the cache, the report says so."""
     def reasons(form: Form) -> str:
         assert not carried(form)

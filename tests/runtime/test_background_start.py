@@ -86,7 +86,7 @@ def test_the_process_loads_only_what_compiles() -> None:
 
 
 def test_a_process_starts_beside_jobs_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is expected, and the queue holds what may not begin yet."""
+    """``expect`` starts a process although no job in the queue may begin."""
     started: list[float] = []
     monkeypatch.setattr(background, "_start", lambda: started.append(time.monotonic()))
     monkeypatch.setattr(background.Job, "is_ripe", lambda self: False)
