@@ -17,7 +17,7 @@ from ..ir.kernel import Fused, Kernel
 from .attention import Attends
 from .recomputed_scores import ReadsScores
 from .loop_layout import Turns
-from .tile_statistics import Takes
+from .tile_statistics import WhyNot
 
 MOST_TRIED = 16             # groups that a kernel tries to join
 # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else
@@ -58,7 +58,7 @@ class Joining:
     attention: Attends = None
     channels_last: Callable[[np.dtype], bool] | None = None
     over_scores: ReadsScores = None
-    statistics: Takes | None = None
+    statistics: WhyNot | None = None
 
 
 ALONE = Joining(lambda k: False)

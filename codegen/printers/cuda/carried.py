@@ -15,7 +15,7 @@ from hybrid.ir.index import regroup
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Name
-from hybrid.passes.tile_statistics import LOWEST, OF_COLUMNS, OF_ROWS, first_of_groups, groups_of, ungrouped
+from hybrid.passes.result_groups import LOWEST, OF_COLUMNS, OF_ROWS, first_of_groups, groups_of, ungrouped
 
 from .pieces import THREADS, CudaEmitter, indented
 from .rows import operation

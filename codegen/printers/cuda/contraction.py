@@ -10,7 +10,7 @@ import numpy as np
 
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
-from hybrid.passes.tile_statistics import OF_COLUMNS, Groups
+from hybrid.passes.result_groups import OF_COLUMNS, Groups
 
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
