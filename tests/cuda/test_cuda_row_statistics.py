@@ -167,7 +167,7 @@ def test_the_report_says_why_a_reduction_is_not_carried(monkeypatch: pytest.Monk
         return str(CudaProgram(planned_for(program([form])[0], gpu_context(0)), gpu_context(0)).report)
     assert "reads all elements in any case" in reasons(Form(softmax, arrays(32, 128), tol=1e-5))
     assert "shorter than a group" in reasons(Form(loss, arrays(32, 24), tol=1e-5))
-    assert "its groups are no neighbours" in reasons(Form(
+    assert "do not lie side by side in a tile" in reasons(Form(
         lambda x, w, b: loss(x, ir.reshape(w, (8, 32, 32)), ir.reshape(b, (8, 32))), arrays(32, 256), tol=1e-5))
     check([Form(crossed, arrays(64, 64), tol=1e-5)])
     monkeypatch.setattr(tile_statistics, "LEAST", 1 << 20)
