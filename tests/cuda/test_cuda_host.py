@@ -273,6 +273,9 @@ def test_out_of_memory_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> N
         patch.setattr(fake_cupy.CUPY, "empty", none, raising=False)
         with pytest.raises(OutOfMemoryError, match=r"takes 0\.\d MB .* of results.* are free\. Take a smaller batch"):
             mx.hybridize(lambda x: nd.dot(x, x) + 2)(x)
+        patch.setattr(cupy_driver.CuPyDriver, "memory", none)              # as after a kernel that failed
+        with pytest.raises(OutOfMemoryError, match=r"takes 0\.\d MB .* of inputs\. Take a smaller batch"):
+            mx.hybridize(lambda x: nd.dot(x, x) + 3)(x)
 
 
 def test_bfloat16_needs_cupy_14(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,13 +100,13 @@ def test_gradients_of_a_loss(arch: str, monkeypatch: pytest.MonkeyPatch) -> None
             np.testing.assert_array_equal(found[0][n], got[n])
 
 
-def of_results(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+def reductions_of_a_function(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
     """Reductions of the rows of what is computed from a product's result and another array."""
     y = ir.dot(x, w, ((x.ndim - 1,), (0,))) * z
     return ir.reduce("sum", y, (y.ndim - 1,)), ir.reduce("max", y, (y.ndim - 1,))
 
 
-def itself(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+def reductions_of_the_product(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
     """Reductions of the rows of a product's result."""
     y = ir.dot(x, w, ((x.ndim - 1,), (0,)))
     return y * z, ir.reduce("min", y, (y.ndim - 1,)), ir.reduce("sum", y, (y.ndim - 1,))
@@ -115,7 +115,7 @@ def itself(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
 @pytest.mark.parametrize(("rows", "columns"), [((33,), 75), ((2, 24), 64)])
 def test_sums_and_maxima(arch: str, rows: tuple[int, ...], columns: int) -> None:
     forms = [Form(fn, [normal(*rows, 32), normal(32, columns), normal(*rows, columns)], tol=2e-5)
-             for fn in (of_results, itself)]
+             for fn in (reductions_of_a_function, reductions_of_the_product)]
     assert [carried(form) for form in forms] == [["sum", "max"], ["min", "sum"]]
     check(forms)
 

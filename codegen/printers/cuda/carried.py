@@ -219,6 +219,7 @@ def _of_lines(p: Product, width: int) -> list[str]:
         reduced += [_greatest(p.k), f"float part1 = hy_warp_reduce({inside} ? {_exponential(value)} : 0.f, "
                                     f"{joined[1][0]});"]
     return ["__syncthreads();", "#pragma unroll 1",
-            f"for (int line = threadIdx.x / 32; line < 16; line += {THREADS // 32})", "  #pragma unroll 1",
+            f"for (int line = threadIdx.x / 32; line < {ROWS}; line += {THREADS // 32})", "  #pragma unroll 1",
             f"  for (int y = 0; y < {width // COLUMNS}; y++) {{", *indented(indented(
-                [*reduced, *_stored_of_row(p, "r0 + turn * 16 + line", f"c0 / {COLUMNS} + y", f"{lane} == 0")])), "  }"]
+                [*reduced, *_stored_of_row(p, f"r0 + turn * {ROWS} + line", f"c0 / {COLUMNS} + y",
+                                           f"{lane} == 0")])), "  }"]
