@@ -13,13 +13,13 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import gpu_timing  # noqa: E402  it lies beside this file
-import nets  # noqa: E402  as does this
+import nets  # noqa: E402  as do these
+from gpu_networks import mlp, networks  # noqa: E402
 import numpy as np  # noqa: E402
 
 import hybrid as mx  # noqa: E402
 from hybrid import nd  # noqa: E402
 from hybrid.gluon import nn, rnn  # noqa: E402
-from hybrid.gluon.model_zoo import vision  # noqa: E402
 
 GPU = mx.gpu(0)
 Make = Callable[[], Callable[[], Any]]
@@ -36,22 +36,6 @@ def block(net: Any, x: Any) -> Callable[[], Any]:
     net.cast(x.dtype)
     net.hybridize()
     return lambda: net(x)
-
-
-def encoder(length: int, width: int, heads: int, dtype: str = "float32") -> Make:
-    """Four layers, batch 8."""
-    def make() -> Callable[[], Any]:
-        nets.LENGTH, nets.WIDTH, nets.HEADS = length, width, heads
-        return block(nets.encoder(), normal(8, length, width, dtype=dtype))
-    return make
-
-
-def mlp() -> Any:
-    """512-256-128-2."""
-    net = nn.HybridSequential()
-    net.add(nn.Dense(256, activation="relu", in_units=512), nn.Dense(128, activation="relu", in_units=256),
-            nn.Dense(2, in_units=128))
-    return net
 
 
 def training() -> Callable[[], Any]:
@@ -76,19 +60,11 @@ def product(n: int, dtype: str, transposed: bool = False) -> Make:
 
 def programs(quick: bool) -> dict[str, Make]:
     """What is timed, by name; smaller where it is only to be seen that it runs."""
-    n, image, batch, row = (64, 32, 2, 5000) if quick else (4096, 224, 32, 1_000_000)
-    length, width, heads = (32, 64, 2) if quick else (1024, 512, 8)
+    n, row = (64, 5000) if quick else (4096, 1_000_000)
     steps, units = (4, 16) if quick else (64, 256)
-    resnet = vision.resnet18_v1
     return {
-        "MLP, batch 1": lambda: block(mlp(), normal(1, 512)),
-        "MLP, batch 256": lambda: block(mlp(), normal(256, 512)),
+        **{n.program: lambda n=n: block(n.make(), normal(*n.shape, dtype=n.dtype)) for n in networks(quick)},
         "Adam step of the MLP, batch 64": training,
-        "ResNet-18, batch 1": lambda: block(resnet(), normal(1, 3, image, image)),
-        f"ResNet-18, batch {batch}": lambda: block(resnet(), normal(batch, 3, image, image)),
-        f"ResNet-18, batch {batch}, float16": lambda: block(resnet(), normal(batch, 3, image, image, dtype="float16")),
-        f"encoder 4 x {width}, length {length}": encoder(length, width, heads),
-        f"encoder 4 x {width}, length {length}, bfloat16": encoder(length, width, heads, "bfloat16"),
         f"LSTM, {steps} steps, batch 32": lambda: block(rnn.LSTM(units, input_size=units), normal(steps, 32, units)),
         f"softmax ({n}, 1024)": lambda: function(nd.softmax, normal(n, 1024)),
         f"LayerNorm ({n}, 1024)": lambda: block(nn.LayerNorm(in_channels=1024), normal(n, 1024)),

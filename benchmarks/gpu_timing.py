@@ -85,7 +85,12 @@ def measure(program: str, by: str, make: Callable[[], Callable[[], Any]], wait: 
         return Row(program, by, *(1e6 * statistics.median(times) for times in (alone, rows, host)),
                    pool=pool_bytes() - before)
     except Exception as err:                                 # noqa: BLE001  one program less, the others go on
-        return Row(program, by, error=f"{type(err).__name__}: {str(err).splitlines()[0] if str(err) else ''}"[:120])
+        return failed(program, by, err)
+
+
+def failed(program: str, by: str, err: Exception) -> Row:
+    """The row of what raises an error: its first line."""
+    return Row(program, by, error=f"{type(err).__name__}: {str(err).splitlines()[0] if str(err) else ''}"[:120])
 
 
 def report(title: str, gpu: str, rows: list[Row], path: Path) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from nets import Step
 from symbols import Table, run, sizes, traced, weights_of
@@ -17,8 +18,8 @@ def _dense(a: Any, x: Any, w: Any, b: Any = 0.0) -> Any:
 def _pooling(a: Any, x: Any) -> Any:
     if a.global_pool:
         return (jnp.mean if a.pool_type == "avg" else jnp.max)(x, (2, 3), keepdims=True)
-    start, reducer = (-jnp.inf, lax.max) if a.pool_type == "max" else (0.0, lax.add)
-    out = lax.reduce_window(x, start, reducer, (1, 1, *a.kernel), (1, 1, *a.stride),
+    start, reducer = (-np.inf, lax.max) if a.pool_type == "max" else (0.0, lax.add)
+    out = lax.reduce_window(x, np.array(start, x.dtype), reducer, (1, 1, *a.kernel), (1, 1, *a.stride),
                             [(0, 0), (0, 0), *[(p, p) for p in a.pad]])
     return out if a.pool_type == "max" else out / (a.kernel[0] * a.kernel[1])
 
@@ -54,12 +55,18 @@ OPERATORS: Table = {
 }
 
 
-def to_jax(net: Any, inputs: int) -> Callable[..., Any]:
-    """A jitted function of arrays; its weights are constants."""
+def jitted(net: Any, inputs: int, dtype: str = "float32") -> Callable[..., Any]:
+    """A jitted function of arrays that does not wait; its weights lie on the device in that dtype."""
     symbol, names = traced(net, inputs)
-    weights = {name: jnp.asarray(w) for name, w in weights_of(net).items()}
-    jitted = jax.jit(lambda weights, *xs: run(symbol, OPERATORS, {**weights, **dict(zip(names, xs))}))
-    return lambda *xs: jitted(weights, *xs).block_until_ready()
+    weights = {name: jnp.asarray(w, dtype) for name, w in weights_of(net).items()}
+    function = jax.jit(lambda weights, *xs: run(symbol, OPERATORS, {**weights, **dict(zip(names, xs))}))
+    return lambda *xs: function(weights, *xs)
+
+
+def to_jax(net: Any, inputs: int) -> Callable[..., Any]:
+    """A jitted function of arrays that waits for its result."""
+    function = jitted(net, inputs)
+    return lambda *xs: function(*xs).block_until_ready()
 
 
 def jax_step(net: Any, work: Step) -> Callable[..., Any]:

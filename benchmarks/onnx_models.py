@@ -9,11 +9,16 @@ from onnx import TensorProto, helper, numpy_helper
 
 from symbols import run, traced, weights_of
 
+from hybrid.base.dtype import as_dtype
+
+KINDS = {"float32": "FLOAT", "float16": "FLOAT16", "bfloat16": "BFLOAT16"}        # dtype -> ONNX's name of it
+
 
 class Graph:
-    """Collects nodes and weights. Values are names."""
+    """Collects nodes and weights, those of numbers in one dtype. Values are names."""
 
-    def __init__(self) -> None:
+    def __init__(self, dtype: str = "float32") -> None:
+        self.dtype, self.kind = as_dtype(dtype), getattr(TensorProto, KINDS[dtype])
         self.nodes: list[Any] = []
         self.weights: list[Any] = []
 
@@ -26,7 +31,12 @@ class Graph:
     def weight(self, array: Any, name: str = "") -> str:
         """A constant; its name."""
         name = name or f"w{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.asarray(array, order="C"), name))
+        array = np.asarray(array, order="C")
+        if array.dtype == np.float32:
+            data = array.astype(self.dtype).tobytes()
+            self.weights.append(helper.make_tensor(name, self.kind, array.shape, data, raw=True))
+        else:
+            self.weights.append(numpy_helper.from_array(array, name))
         return name
 
 
@@ -82,17 +92,17 @@ OPERATORS: dict[str, Callable[..., str]] = {
 }
 
 
-def to_onnx(net: Any, shapes: Sequence[tuple[int, ...]]) -> bytes:
-    """Serialized model with inputs ``x0``, ``x1`` …; GELU as ONNX's own operator."""
-    g = Graph()
+def to_onnx(net: Any, shapes: Sequence[tuple[int, ...]], dtype: str = "float32") -> bytes:
+    """Serialized model with inputs ``x0``, ``x1`` …, all numbers in one dtype; GELU as ONNX's own operator."""
+    g = Graph(dtype)
     symbol, names = traced(net, len(shapes))
     if type(net).__name__ == "Gelu":
         last = g.add("Gelu", "x0", approximate="tanh")
     else:
         values = {**{n: n for n in names}, **{name: g.weight(w, name) for name, w in weights_of(net).items()}}
         last = run(symbol, {name: partial(form, g) for name, form in OPERATORS.items()}, values)
-    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s)
+    graph = helper.make_graph(g.nodes, "net", [helper.make_tensor_value_info(n, g.kind, s)
                                                for n, s in zip(names, shapes)],
-                              [helper.make_tensor_value_info(last, TensorProto.FLOAT, None)], g.weights)
+                              [helper.make_tensor_value_info(last, g.kind, None)], g.weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     return model.SerializeToString()

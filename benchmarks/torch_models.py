@@ -6,7 +6,7 @@ from typing import Any, Callable
 import torch
 import torch.nn.functional as f
 from nets import Step
-from symbols import Table, run, sizes, traced, weights_of
+from symbols import Table, program, run, sizes, traced, weights_of
 
 
 def _dense(a: Any, x: Any, w: Any, b: Any = None) -> Any:
@@ -36,21 +36,34 @@ OPERATORS: Table = {
 }
 
 
+class Module(torch.nn.Module):
+    """A network with its weights as buffers: CUDA graphs of torch.compile copy other tensors at each call."""
+
+    def __init__(self, net: Any, inputs: int):
+        super().__init__()
+        symbol, self.inputs = traced(net, inputs)
+        weights = weights_of(net)
+        self.program, self.weights = program(symbol, OPERATORS), tuple(weights)
+        for name, w in weights.items():
+            self.register_buffer(name, torch.from_numpy(w))
+
+    def forward(self, *xs: Any) -> Any:
+        return self.program({**{name: getattr(self, name) for name in self.weights}, **dict(zip(self.inputs, xs))})
+
+
 def to_torch(net: Any, inputs: int) -> Callable[..., Any]:
-    """A function of tensors; GELU as torch's own operator."""
+    """A module of tensors; GELU as torch's own operator."""
     if type(net).__name__ == "Gelu":
         return lambda x: f.gelu(x, approximate="tanh")
-    symbol, names = traced(net, inputs)
-    weights = {name: torch.from_numpy(w) for name, w in weights_of(net).items()}
-    return lambda *xs: run(symbol, OPERATORS, {**weights, **dict(zip(names, xs))})
+    return Module(net, inputs)
 
 
-def whole(function: Callable[..., Any]) -> Callable[..., Any]:
+def whole(function: Callable[..., Any], mode: str | None = None) -> Callable[..., Any]:
     """torch.compile of a function, all of it or an error. All nets share the code of one function, of which torch
     compiles eight forms and runs further ones eagerly without a word: it forgets those of earlier workloads first.
     """
     torch._dynamo.reset()
-    return torch.compile(function, fullgraph=True)
+    return torch.compile(function, fullgraph=True, mode=mode)
 
 
 def torch_step(net: Any, work: Step, compiled: bool) -> Callable[..., Any]:

@@ -95,7 +95,8 @@ class TooLargeError(HybridError, MemoryError):
 
 
 class OrderError(HybridError, AssertionError):
-    """A call that comes before one it needs, or that what it is made on is not for."""
+    """A call in the wrong order, or on an object that was made for another use (a file opened for reading is written).
+    """
 
 
 class DeviceError(HybridError):
@@ -242,8 +243,8 @@ def of_python(frame: FrameType) -> bool:
 
 
 def asked_by_user(frame: FrameType | None) -> bool:
-    """Whether code outside of this library asks something, itself or through one of Python's own modules. frame: of the
-    code that asks."""
+    """Whether the caller is code of the user's, directly or through Python's or NumPy's modules. frame: the frame that
+    made the call."""
     while frame is not None and not frame.f_code.co_filename.startswith(_HERE):
         if not of_python(frame):
             return of_user(frame)

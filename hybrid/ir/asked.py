@@ -16,7 +16,8 @@ class Asked:
     def __init__(self) -> None:
         self.facts: dict[tuple[str, Size], tuple[bool, str]] = {}
         self._least: dict[Atom, int] = {}                # of atoms, as far as guards say
-        self.ran = False                                 # whether the user's code ran to its end
+        # whether the user's code ran to its end: what failed came after it, and other sizes would fail too
+        self.ran = False
 
     def answer(self, kind: str, x: Size, at_trace: bool) -> bool:
         """The answer at the trace, recorded as a guard. Specialised: an equality that holds, since it would fix the

@@ -88,7 +88,7 @@ def of_windows(n: Node) -> bool:
 
 
 def over_any_image(n: Node) -> bool:
-    """Whether a value is windows that slide along axes whose sizes are symbols: images of any height or width."""
+    """Whether a value is windows over axes of symbolic size, such as images of any height."""
     return n.prim == "window" and not all(fixed(n.shape[a]) for a in n.attrs["axes"])
 
 

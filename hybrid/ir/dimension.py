@@ -15,7 +15,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Specialised(Exception):
-    """A number is needed where a size is known only when the program is called."""
+    """A number is needed where a size is known only when the program is called. While the user's code is traced it is
+    noted, as an ``except`` of that code may swallow it."""
+
+    def __init__(self, text: str):
+        super().__init__(text)
+        if ASKED.traced and ASKED.answer is not None:        # else this library asks, and goes on without the answer
+            ASKED.raised.append(text)
 
 
 @dataclass(frozen=True)
@@ -66,12 +72,19 @@ def _written(x: "Int") -> object:
 class _Asked(threading.local):
     answer: "Callable[[str, Size, bool], bool] | None" = None
     traced = False                                           # whether the user's code runs
+    raised: "list[str]" = []                                 # texts of Specialised, while it runs
     prefix = ""                                              # of names of dimensions
     least: "dict[Dim | Part, int]" = {}                      # what guards say of atoms: their least values
     kept: "dict[Any, Any] | None" = None                     # results that may rest on these guards; None: no guards
 
 
 ASKED = _Asked()
+
+
+def refuse_swallowed() -> None:
+    """Raises Specialised where it was raised while the user's code ran, which went on without the number."""
+    if ASKED.traced and ASKED.raised:
+        raise Specialised(ASKED.raised[0])
 
 
 @contextmanager
@@ -81,14 +94,16 @@ def answering(answer: "Callable[[str, Size, bool], bool] | None", traced: bool =
     where kind is ``==`` or ``<`` of a comparison with 0. None: they raise ``Specialised``. traced: the user's code
     runs; ``str(size)`` then raises, as the code could branch on the text. least: least values of atoms that answers
     imply; None: those of the scope around."""
-    before = ASKED.answer, ASKED.traced, ASKED.least, ASKED.kept
+    before = ASKED.answer, ASKED.traced, ASKED.raised, ASKED.least, ASKED.kept
+    if traced and not ASKED.traced:
+        ASKED.raised = []
     if least is not None and least is not ASKED.least:
         ASKED.least, ASKED.kept = least, {}
     ASKED.answer, ASKED.traced = answer, traced
     try:
         yield
     finally:
-        ASKED.answer, ASKED.traced, ASKED.least, ASKED.kept = before
+        ASKED.answer, ASKED.traced, ASKED.raised, ASKED.least, ASKED.kept = before
 
 
 def kept_with_guards(function: F) -> F:

@@ -15,17 +15,18 @@ from typing import Any, Callable, Mapping, Union
 
 from ..base import indexing
 from ..base.errors import asked_by_user, user_location
+from .asked_of_integers import AskedAsInteger
 from .dimension import ASKED, Dim, Part, Specialised, answering
 from .quotients import lower_bound_without_quotient
 from .size_in_python import compared
-from .size_in_c import number_text, of_terms
+from .size_in_c import in_c, sum_in_c
 
 Atom = Union[Dim, Part]
 Int = Union[int, "Size"]
 Terms = tuple[tuple[tuple[Atom, ...], int], ...]
 
 
-class Size:
+class Size(AskedAsInteger):
     """A symbolic integer: a polynomial with integer coefficients over dimensions, quotients, remainders, minima and
     maxima."""
     __slots__ = ("terms", "_hash", "_ends", "_least", "_at_trace")
@@ -40,30 +41,30 @@ class Size:
 
     # ---- arithmetic
     def __add__(self, other: Any) -> Any:
-        return gathered([*self.terms, *_terms(other)]) if isinstance(other, (Size, int)) else NotImplemented
+        return gathered([*self.terms, *_terms(other)]) if isinstance(other, (int, Size)) else NotImplemented
 
     def __sub__(self, other: Any) -> Any:
-        return self + -other if isinstance(other, (Size, int)) else NotImplemented
+        return self + -other if isinstance(other, (int, Size)) else NotImplemented
 
     def __rsub__(self, other: Any) -> Any:
-        return -self + other if isinstance(other, (Size, int)) else NotImplemented
+        return -self + other if isinstance(other, (int, Size)) else NotImplemented
 
     def __neg__(self) -> "Size":
         return Size(tuple((m, -c) for m, c in self.terms))
 
     def __mul__(self, other: Any) -> Any:
-        return product(self, other) if isinstance(other, (Size, int)) else NotImplemented
+        return product(self, other) if isinstance(other, (int, Size)) else NotImplemented
 
     __radd__, __rmul__ = __add__, __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        return quotient(self, other) if isinstance(other, (Size, int)) else NotImplemented
+        return quotient(self, other) if isinstance(other, (int, Size)) else NotImplemented
 
     def __rfloordiv__(self, other: Any) -> Any:
         return quotient(other, self) if isinstance(other, int) else NotImplemented
 
     def __mod__(self, other: Any) -> Any:
-        return self - quotient(self, other) * other if isinstance(other, (Size, int)) else NotImplemented
+        return self - quotient(self, other) * other if isinstance(other, (int, Size)) else NotImplemented
 
     def __rmod__(self, other: Any) -> Any:
         return other - quotient(other, self) * self if isinstance(other, int) else NotImplemented
@@ -84,36 +85,36 @@ class Size:
         return _zero(self - other)
 
     def __ne__(self, other: object) -> bool:
-        return not self == other if isinstance(other, (Size, int)) else compared(operator.ne, self, other)
+        return not self == other if isinstance(other, (int, Size)) else compared(operator.ne, self, other)
 
     def __lt__(self, other: Any) -> bool:
         if type(other) is int and at_least(self, other):       # which remembers its proofs
             return False
-        if not isinstance(other, (Size, int)):
+        if not isinstance(other, (int, Size)):
             return compared(operator.lt, self, other)
         return not _is_negative(other - self - 1)
 
     def __ge__(self, other: Any) -> bool:
-        return not self < other if isinstance(other, (Size, int)) else compared(operator.ge, self, other)
+        return not self < other if isinstance(other, (int, Size)) else compared(operator.ge, self, other)
 
     def __gt__(self, other: Any) -> bool:
         if type(other) is int and at_least(self, other + 1):
             return True
-        if not isinstance(other, (Size, int)):
+        if not isinstance(other, (int, Size)):
             return compared(operator.gt, self, other)
         return not _is_negative(self - other - 1)
 
     def __le__(self, other: Any) -> bool:
-        return not self > other if isinstance(other, (Size, int)) else compared(operator.le, self, other)
+        return not self > other if isinstance(other, (int, Size)) else compared(operator.le, self, other)
 
     def __hash__(self) -> int:
         if ASKED.traced and asked_by_user(sys._getframe(1)):
-            raise Specialised(f"{user_location()}: the number {self.c_text()} is needed to find it among others")
+            raise Specialised(f"{user_location()}: the number {self.c_text()} is needed: a set or a dict holds it")
         return self._hash
 
     @property                                                # type: ignore[misc]
     def __class__(self) -> Any:                              # type: ignore[override]
-        """For code of the user's that asks, it is an integer."""
+        """``int`` for the user's code, so that ``isinstance(size, int)`` holds there; ``Size`` for this library."""
         return int if ASKED.traced and asked_by_user(sys._getframe(1)) else Size
 
     def __bool__(self) -> bool:
@@ -145,7 +146,7 @@ class Size:
 
     def c_text(self) -> str:
         """The C expression, in brackets where it is not one name."""
-        text = of_terms(self.terms)
+        text = sum_in_c(self.terms)
         one = len(self.terms) == 1 and len(self.terms[0][0]) == 1 and self.terms[0][1] == 1
         return text if one else f"({text})"
 
@@ -166,7 +167,7 @@ def _valued(a: Atom, dims: Mapping[str, int]) -> int:
 
 
 def _terms(x: Int) -> Terms:
-    return x.terms if isinstance(x, Size) else (((), x),) if x else ()
+    return x.terms if type(x) is Size else (((), x),) if x else ()   # type: ignore[return-value]
 
 
 def gathered(terms: Any) -> Int:
@@ -194,7 +195,7 @@ def product(x: Int, y: Int) -> Int:
 def quotient(x: Int, d: Int) -> Int:
     """x // d, d positive."""
     if not surely(lambda: d >= 1) and (ASKED.answer is None or d < 1):       # an answer makes it a guard
-        raise Specialised(f"{number_text(x)} // {number_text(d)}, which may be no positive number")
+        raise Specialised(f"{in_c(x)} // {in_c(d)}, which may be no positive number")
     if same(d, 1) or isinstance(x, int) and not x:
         return x
     if at_least(-x, 0):                                      # C's quotient is another one below 0
@@ -216,7 +217,7 @@ def _below(x: Int, d: Int) -> int:
     for k in (1, 2, 3, 4, 8):
         if at_least(x + k * d, 0):
             return k
-    raise Specialised(f"{number_text(x)} // {number_text(d)}, which may be negative")
+    raise Specialised(f"{in_c(x)} // {in_c(d)}, which may be negative")
 
 
 def divided(x: Int, d: Int) -> tuple[Int, Int]:
@@ -357,7 +358,7 @@ def ask(kind: str, x: Size, answer: bool) -> bool:
 # ---- what callers use
 def hint(x: Int) -> int:
     """A number, or the value that a size had at trace: for choices that are right for any value."""
-    return x.hint if isinstance(x, Size) else x
+    return x.hint if type(x) is Size else x              # type: ignore[return-value]
 
 
 def may_exceed(x: Int, n: int) -> bool:
@@ -383,7 +384,7 @@ def dims(x: Any) -> set[Dim]:
 
 def fixed(x: Any) -> bool:
     """Whether a number is concrete, no symbolic size."""
-    return not isinstance(x, Size)
+    return type(x) is not Size
 
 
 def same(x: Any, y: Any) -> bool:

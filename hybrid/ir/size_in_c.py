@@ -9,22 +9,22 @@ if TYPE_CHECKING:
     from .size import Atom, Int, Terms
 
 
-def of_terms(terms: "Terms") -> str:
+def sum_in_c(terms: "Terms") -> str:
     """The sum of terms."""
     parts = []
     for m, c in terms:
-        names = [_of_atom(a) for a in m]
+        names = [_atom_in_c(a) for a in m]
         parts.append(" * ".join([*names, *([str(c) if c >= 0 else f"({c})"] if c != 1 or not names else [])]))
     return " + ".join(parts)
 
 
-def _of_atom(a: "Atom") -> str:
+def _atom_in_c(a: "Atom") -> str:
     if isinstance(a, Dim):
         return f"{ASKED.prefix}{a.name}"
-    x, y = number_text(a.a), number_text(a.b)
+    x, y = in_c(a.a), in_c(a.b)
     return f"({x} {a.kind} {y})" if a.kind in "/%" else f"({x} {a.kind} {y} ? {x} : {y})"
 
 
-def number_text(x: "Int") -> str:
+def in_c(x: "Int") -> str:
     """A number or a size."""
     return str(x) if isinstance(x, int) else x.c_text()

@@ -152,10 +152,9 @@ class AnySize:
         self.families: list[Family] = []
         self._seen: dict[Any, list[list[Shape]]] = {}
         self._tried: dict[Any, Counter[Any]] = {}        # traces of a kind of call, by the places of symbols
-        # places of symbols with which the code of a kind of call could not be traced, where another size may lead it
-        # elsewhere; those with which what it computes has no such program
-        self._failed: dict[Any, list[Any]] = {}
-        self._unfit: dict[Any, list[Any]] = {}
+        # places of symbols of a kind of call with which there is no program for any size
+        self._failed: dict[Any, list[Any]] = {}          # the code raised; with other sizes it may take another branch
+        self._unfit: dict[Any, list[Any]] = {}           # the code ran, but its operations have none: not tried again
         self._fit: dict[Any, Any] = {}                   # kinds of calls that may be traced so: at which version
         self._varying: Varying | None = None             # which sizes may be symbols
         self.why: list[str] = []                         # what kept a program from being one for any size
@@ -325,7 +324,7 @@ def doubts(entry: "Entry") -> list[str]:
              "does more than one program": entry.after,
              "has numbers among its arguments": entry.numbers is not None,
              "reads what is outside": entry.drew or entry.outside,
-             "asks by type() which numbers are integers": entry.tells_types,
+             "may ask by type() whether a size is an int (it names type, and compares by is)": entry.tells_types,
              "changes what is outside or calls a function with a cache": entry.leaves_traces}
     return [what for what, is_so in found.items() if is_so]
 

@@ -26,7 +26,6 @@ from . import answers
 
 _OWN = frozenset({"hybrid", "numpy", "cupy", "scipy", "cffi", "onnx"})
 _ASKED_BY = frozenset({"type", "callable", "Symbol"})         # names in code that asks what its variables are
-_INTEGERS = frozenset({"int", "float", "Integral", "Number", "integer"})
 _STDLIB = os.path.dirname(os.__file__)
 _PLAIN = (int, float, complex, str, bytes, type(None), np.generic, np.dtype, Symbol, NDArray)
 _NUMBERED = (itertools.count, itertools.repeat)
@@ -78,21 +77,27 @@ def _imports_of(code: CodeType) -> tuple[str, ...]:
     return tuple(i.argval for i in dis.get_instructions(code) if i.opname == "IMPORT_NAME")
 
 
+def _compared_objects(code: CodeType) -> Iterator[str]:
+    """For each ``x is y`` in some code, the instruction that loads y, where it is not a constant (``None``)."""
+    before = ""
+    for i in dis.get_instructions(code):
+        if i.opname == "IS_OP" and before != "LOAD_CONST":
+            yield before
+        if i.opname != "CACHE":
+            before = i.opname
+
+
 @functools.lru_cache(4096)
 def _tells_apart(code: CodeType) -> bool:
     """Whether some code asks which objects its variables are (``x is y``, ``id(x)``)."""
-    before = ""
-    for i in dis.get_instructions(code):
-        if i.opname == "IS_OP" and before.startswith(("LOAD_FAST", "LOAD_DEREF")):
-            return True
-        if i.opname != "CACHE":
-            before = i.opname
-    return "id" in code.co_names
+    return "id" in code.co_names or any(y.startswith(("LOAD_FAST", "LOAD_DEREF")) for y in _compared_objects(code))
 
 
+@functools.lru_cache(4096)
 def _tells_types(code: CodeType) -> bool:
-    """Whether some code asks by ``type`` which of its variables are Python's integers."""
-    return "type" in code.co_names and not _INTEGERS.isdisjoint(code.co_names)
+    """Whether some code may ask by ``type`` which of its variables are Python's integers, in a way that sizes hear
+    nothing of: ``type(n) is int``, ``issubclass(type(n), int)``. Attributes that are named so do not count."""
+    return "type" in _globals_of(code) and ("issubclass" in code.co_names or any(True for _ in _compared_objects(code)))
 
 
 def _reads_any(code: CodeType) -> bool:

@@ -45,7 +45,7 @@ class Entry:
         self.drew: list[str] = []                       # generators of other libraries that its code drew from
         self.outside: dict[str, str] = {}               # what of the machine its code read, and where
         self.numbers: NumberInputs | None = None        # its inputs that are numbers among the arguments
-        self.tells_apart = self.tells_types = False     # whether the code asks which objects, numbers its variables are
+        self.tells_apart = self.tells_types = False     # whether it asks by ``is`` which objects, by ``type`` if ints
         self._recorded: Program | None = None
         self.arguments = len(trace.given)
         self.captured = list(trace.holders[self.arguments:])

@@ -46,12 +46,12 @@ class FirstCall:
         background.begin_early()
         self._over = False
         self._was_plain = False                          # whether the first call ran so
-        # until some process made two such calls: the parts of its signature (_kind_of), the name of the call's note
+        # what is the same in all processes of its signature (_kind_of); None once the note of a second call exists
         self._like: tuple[Any, ...] | None = None
-        self._note: str | None = None
+        self._note: str | None = None                    # the name of its note; None: not asked for yet
         self._traced_now = False                         # whether the first call is traced: it comes to ``later``
         self._kind: tuple[Any, ...] | None = None        # what a trace of that call needs, until there is one
-        self._programs: list[str] = []                   # recipes of the first call that was traced, as the cache lists
+        self._programs: list[str] = []                   # names of the recipes that the first traced call used
 
     def takes(self, engine: Any, plain: Any, leaves: Sequence[Any]) -> bool:
         """Whether a call is to run as plain Python, since it is the first. plain: what its signature begins with;
@@ -64,18 +64,19 @@ class FirstCall:
                  and all(isinstance(x, NDArray) for x in leaves)       # what it writes into others, a trace tells
                  and not _looks_at_its_caller(engine))
         self._like, self._note = _kind_of(plain) if waits else None, None
-        self._over = not waits or self._is_to_be_traced(engine)
+        self._over = not waits or self._look_up_notes(engine)
         return not self._over
 
-    def _is_to_be_traced(self, engine: Any) -> bool:
-        """Whether such a call is to be traced at once, as an earlier process noted, or this one."""
+    def _look_up_notes(self, engine: Any) -> bool:
+        """Read the notes on this kind of call; whether it is to be traced at once. A compiling process starts then if
+        it is needed."""
         if not (_unwritten or os.path.exists(config.cache_dir())) or (note := self._name(engine)) is None:
             return False
         twice = os.path.exists(config.cache_dir() / _twice(note))
         self._traced_now = twice or _is_noted(note)
         if self._traced_now:
             with contextlib.suppress(OSError, ValueError):
-                self._programs = cache.read_text(cache.folder() / _list(note)).split()
+                self._programs = cache.read_text(cache.folder() / _programs_file(note)).split()
             if self._programs:
                 self._expect()
         if twice:                                        # jobs that are made from now on begin at once
@@ -85,8 +86,9 @@ class FirstCall:
 
     def _name(self, engine: Any) -> str | None:
         """The name of the call's note, found out when it is first needed."""
-        if self._note is None and self._like is not None:
-            self._note = note_name("call", engine, self._like)
+        like = self._like                                # read once: another thread may forget it
+        if self._note is None and like is not None:
+            self._note = note_name("call", engine, like)
         return self._note
 
     def call(self, engine: Any, structure: Any, arrays: Sequence[NDArray], call: Callable[[], Any]) -> Any:
@@ -133,7 +135,7 @@ class FirstCall:
         self._programs = names
         if (note := self._name(engine)) is not None:
             with contextlib.suppress(OSError):
-                cache.write(cache.folder() / _list(note), "\n".join(names).encode())
+                cache.write(cache.folder() / _programs_file(note), "\n".join(names).encode())
 
     def trace(self, engine: Any) -> bool:
         """Trace the first call now, for a report, where no later call was traced. Whether there was such a call."""
@@ -199,8 +201,8 @@ def _twice(note: str) -> str:
     return f"twice-{note.partition('-')[2]}"
 
 
-def _list(note: str) -> str:
-    """The name of the list of programs that the first traced call asked for."""
+def _programs_file(note: str) -> str:
+    """The name of the list of programs that the first traced call asked for, which is mostly the second one."""
     return f"second-{note.partition('-')[2]}"
 
 

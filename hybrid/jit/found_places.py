@@ -30,7 +30,7 @@ class FoundPlaces:
         self.every = False                                     # whether code reads attributes that no name tells of
         self.compares = False                                  # whether it compares or prints objects
         self.tells_apart = False                               # whether code asks which object a variable is
-        self.tells_types = False                            # whether it asks by ``type`` which ones are integers
+        self.tells_types = False                               # whether it may ask by ``type`` which is an integer
         self.places: dict[Any, Any] = {}
         self._undo: dict[Any, Any] = {}                        # what puts back the state of some of them
         self.values: dict[Any, Any] = {}                       # what they held when they were found

@@ -11,7 +11,7 @@ from ..base.pytree import flatten, unflatten
 from ..buffers.array import NP_CLASS, NDArray
 from ..graph.symbol import Symbol
 from ..graph.traced_number import TracedNumber
-from ..ir.size import Specialised
+from ..ir.dimension import Specialised, refuse_swallowed
 from . import foreign_rng
 from .changes import Change, Changes, traced_in
 from .concealed import holds_traced, refuse_concealed
@@ -150,6 +150,7 @@ def run_traced(fn: Callable[..., Any], name: str, trace: Trace, structure: Any, 
                     result = fn(*args, **kwargs)
                 if trace.refused:                            # and code of the user's went on without the value
                     raise trace.refused[0]
+                refuse_swallowed()
                 _refuse_looks_at_callers(reader, name)
                 numbers.settle()
                 trace.settle_sizes()

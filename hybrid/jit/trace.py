@@ -221,7 +221,7 @@ class Hybridized:
         return self._found(*self._kind(args, kwargs)[:2])[2]
 
     def _kind(self, args: Any, kwargs: Any) -> tuple[Any, Any, list[NDArray], list[NDArray]]:
-        """The structure of a call's arguments, its signature but for what its code reads, arguments, owner's arrays."""
+        """Structure of the arguments; signature without what the code reads; arrays among them; the owner's arrays."""
         leaves: list[Any] = []
         structure = self._structure((args, kwargs), leaves)
         held, static = self.state() if self.state else ([], None)
@@ -231,7 +231,7 @@ class Hybridized:
         return structure, self._plain(self._begin(structure, every, ctx), every, static), arrays, held
 
     def _begin(self, structure: Any, every: Sequence[NDArray], ctx: Context) -> Any:
-        """What a call's signature begins with."""
+        """The parts of a signature that are cheap to find: those that the first call needs."""
         return (structure, tuple((a._data.shape, a._data.dtype, type(a)) for a in every), ctx, SCOPE.training,
                 SCOPE.recording, SCOPE.np_array)
 

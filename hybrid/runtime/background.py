@@ -129,7 +129,8 @@ class Queue:
         self._aside: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()   # those set aside
         self._waiting: list[Job] = []
         self._compilers: list[_Compiler] = []
-        self._closed, self._expecting = False, False         # expecting: a process is to start before there is a job
+        self._closed = False
+        self._expecting = False                              # ``expect`` was called, and no process has started since
         self._traces: dict[int, float] = {}                  # the time until which jobs stay, by the thread that traces
 
     def submit(self, job: Job) -> Job:

@@ -1,7 +1,7 @@
 """Code that asks something of sizes, in programs for any size: it has the answers that numbers give, at every size."""
 from __future__ import annotations
 
-import collections  # noqa: F401  as others here: questions name it
+import collections.abc  # noqa: F401  as others here: questions name it
 import decimal  # noqa: F401
 import functools
 import math  # noqa: F401
@@ -13,13 +13,26 @@ import pytest
 
 from hybrid import autograd, hybridize, nd, np
 from hybrid.gluon import nn
-from hybrid.jit import trace
+from hybrid.ir.asked import Asked
+from hybrid.ir.dimension import refuse_swallowed
+from hybrid.ir.size import Dim, Specialised, size
+from hybrid.jit import first_call, trace
 from hybrid.jit.compile_policy import eagerly
 
 # pairs of sizes in the order of calls: equal and others, 0 and 1, again what a guard has refused
 PAIRS = (9, 9), (5, 6), (6, 6), (6, 5), (0, 0), (1, 1), (1, 6), (6, 9), (6, 6), (12, 12)
 NAMES = {3: "three", 6: "a name"}
 SHAPES = {(6, 4): 5}
+CLASSES = (int, float)
+INT = int
+
+
+def inverse(n: Any) -> float:
+    """1 / n, or 1 of what is no number."""
+    try:
+        return 1 / float(n)
+    except Exception:  # noqa: BLE001  as code does that takes anything
+        return 1.0
 
 
 @functools.singledispatch
@@ -31,7 +44,7 @@ def kind(value: Any) -> int:
 kind.register(int)(lambda value: 2)
 
 
-def doubled(n: Any) -> int:
+def power_of_two(n: Any) -> int:
     """The least power of two that is not less."""
     k = 1
     while k < n:
@@ -116,8 +129,12 @@ isinstance(n, int) and not isinstance(n, tuple)
 isinstance(n, numbers.Integral)
 n.__class__ is int
 type(n) is int
+type(n) is INT
+type(n) in CLASSES
+inverse(n)
+hasattr(n, "real") + 2 * hasattr(n, "asnumpy")
 kind(n)
-doubled(n)
+power_of_two(n)
 int((n == numpy.array([1, 2, 6])).sum())
 int(numpy.minimum(n, 5))
 """
@@ -138,9 +155,14 @@ FORMS = [*(f"(lambda n, m, s: x * (0.5 + ({asked})))(x.shape[0], y.shape[0], x.s
            for asked in NUMBERS.strip().splitlines()), *ARRAYS.strip().splitlines()]
 
 
+def evaluated(text: str, **names: Any) -> Any:
+    """What a text gives as code of this file."""
+    return eval(compile(text, __file__, "eval"), {**globals(), **names})  # noqa: S307  a text from this file
+
+
 def function(text: str) -> Any:
-    """The function of x and y that a text computes, as code of this file."""
-    return eval(compile(f"lambda x, y: {text}", __file__, "eval"), globals())  # noqa: S307  a text from this file
+    """The function of x and y that a text computes."""
+    return evaluated(f"lambda x, y: {text}")
 
 
 @pytest.mark.share(3)
@@ -165,6 +187,87 @@ def test_comparisons_are_guards_with_their_lines() -> None:
         numpy.testing.assert_array_equal(g(nd.ones((n, 4)), nd.ones((m, 4))).asnumpy(), 3)
     program, = g.programs
     assert any(guard.startswith("not ") and guard.endswith(f"== 0 ({__file__}:1)") for guard in program.guards)
+
+
+# the answer of a size would be another one than that of an integer
+REFUSED = """
+type(n) == int
+type(n) in CLASSES
+{int: 5}.get(type(n), 3)
+set(map(type, s)) == {INT}
+collections.Counter(type(d) for d in s)[int]
+type(n).__name__ == "int"
+str(type(n))
+numpy.dtype(type(n)).kind
+n.bit_length()
+getattr(n, "numerator", -1)
+hasattr(n, "real")
+numpy.asarray(n).dtype.kind
+numpy.issubdtype(numpy.asarray(s).dtype, numpy.integer)
+inverse(n)
+{6: 4}.get(n, 1)
+"""
+# it is the same one
+ANSWERED = """
+isinstance(n, collections.abc.Sequence)
+isinstance(n, (numbers.Integral, list))
+hasattr(n, "asnumpy")
+getattr(n, "type", 3)
+type(s) is tuple
+numpy.prod(s) == 24
+n == numpy.int64(6)
+"""
+
+
+@pytest.mark.parametrize("text", REFUSED.strip().splitlines())
+def test_what_only_a_number_can_answer_is_noted(text: str) -> None:
+    """Also where code swallows the error."""
+    n = size(Dim("n", hint=6))
+    with pytest.raises(Specialised), Asked().answering(True):
+        try:
+            evaluated(text, n=n, s=(n, 4))
+        except Exception:  # noqa: BLE001
+            pass
+        refuse_swallowed()
+
+
+@pytest.mark.parametrize("text", ANSWERED.strip().splitlines())
+def test_sizes_answer_as_integers(text: str) -> None:
+    n = size(Dim("n", hint=5))
+    with Asked().answering(True):
+        found = evaluated(text, n=n, s=(n, 4))
+        refuse_swallowed()
+    assert found == evaluated(text, n=5, s=(5, 4))
+
+
+class Options:
+    """Settings of a function."""
+    type = "relu"
+
+
+@pytest.mark.parametrize("text", ["(nd.relu(x) if Options.type == 'relu' else x) * float('2')",
+                                  "x * int('2') if type(Options()) != int else y"])
+def test_code_that_names_type_has_one_program_for_any_size(text: str) -> None:
+    """Nothing is asked of sizes: an attribute has the name, or another object's class is asked for."""
+    g = hybridize(function(text))
+    for n in (4, 5, 8, 10, 12):
+        numpy.testing.assert_array_equal(g(nd.ones((n, 4)), nd.ones((n, 4))).asnumpy(), 2)
+    assert len(g.programs) == 1, g.report()
+
+
+def test_a_note_has_the_name_of_its_kind_where_threads_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread's second call forgets the kind while the name is found out."""
+    kinds: list[Any] = []
+    monkeypatch.setattr(first_call, "note_name", lambda title, engine, kind: kinds.append(kind) or "call-1.txt")
+
+    class Raced(first_call.FirstCall):
+        """Its kind is forgotten as soon as it was read."""
+        _like = property(lambda self: self.__dict__.pop("like", None), lambda self, x: self.__dict__.update(like=x))
+
+    call = Raced()
+    call._like = ("kind",)
+    assert call._name(None) == "call-1.txt"
+    assert kinds == [("kind",)]
 
 
 class SingularValues(nn.HybridBlock):

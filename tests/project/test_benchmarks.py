@@ -11,7 +11,7 @@ import pytest
 from ..paths import ROOT
 
 PROGRAMS = sorted(p.name for p in (ROOT / "benchmarks").glob("*.py") if "__main__" in p.read_text())
-NEEDS = {"plot.py": "matplotlib", "gpu_peers.py": "torch"}
+NEEDS = {"plot.py": "matplotlib"}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
