@@ -16,9 +16,9 @@ def text(*path: str) -> str:
     return loader.get_data(os.path.join(__path__[0], *path)).decode()             # type: ignore[no-any-return]
 
 
-def whole(*path: str) -> str:
-    """A C file of this package with the headers of its folder in the place of their names: ``whole("c",
-    "launcher.c")`` compiles in any folder. A header may have others in it."""
+def self_contained(*path: str) -> str:
+    """A C file of this package with its headers pasted in, also those of headers: ``self_contained("c",
+    "launcher.c")`` compiles in any folder."""
     *folder, _ = path
     found, count = text(*path), 1
     while count:

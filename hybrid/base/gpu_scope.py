@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from . import config
 from .errors import DeviceError, HybridError, OutOfMemoryError, user_location
@@ -53,7 +53,7 @@ class OnGpu:
             return None
         if name == "OutOfMemoryError" or name in CUDA_ERRORS and lacks_memory(str(err)):
             return OutOfMemoryError(f"{user_location()}: {ctx} is out of memory: {str(err).rstrip('.')}"
-                                    f"{self._what_is_free()}. {make_room(ctx)}")
+                                    f"{and_free(lambda: memory(self._cupy))}. {make_room(ctx)}")
         if name in CUDA_ERRORS:
             hint = "" if config.cuda_sync() else f". {MAY_BE_EARLIER}"
             return DeviceError(f"{user_location()}: {ctx} failed: {str(err).rstrip('.')}{hint}")
@@ -62,19 +62,21 @@ class OnGpu:
                                f"arrays from or to the host. Copy them before begin_capture() or after end_capture()")
         return None
 
-    def _what_is_free(self) -> str:
-        """How much memory is free, for a message; empty where the driver does not answer, as after a failed kernel."""
-        try:
-            free, total = memory(self._cupy)
-        except Exception:
-            return ""
-        return f", and {megabytes(free)} of {megabytes(total)} are free"
-
 
 def memory(cupy: ModuleType) -> tuple[int, int]:
     """Free and total bytes of the current device; what CuPy's pool holds unused is free too."""
     free, total = cupy.cuda.runtime.memGetInfo()
     return free + cupy.get_default_memory_pool().free_bytes(), total
+
+
+def and_free(ask: Callable[[], tuple[int, int]]) -> str:
+    """How much memory is free, for the end of a message; empty where the driver does not answer, as after a failed
+    kernel. ask: gives the free and all bytes."""
+    try:
+        free, total = ask()
+    except Exception:
+        return ""
+    return f", and {megabytes(free)} of {megabytes(total)} are free"
 
 
 def lacks_memory(text: str) -> bool:

@@ -69,7 +69,7 @@ class Optimizer:
     shared: tuple[str, ...] = ("rescale_grad", "clip_gradient")
     scalars: tuple[str, ...] = ("lr", "wd")
     draws = False                                     # whether the rule draws random numbers
-    master_last = False                               # whether multi_precision states are (state, copy), as in MXNet
+    master_last = False                               # multi_precision states: (state, copy), else (copy, state)
     aggregate_num = 0
     takes_lists = False                               # whether an overridden update_multi_precision takes lists
     rowwise = False                                   # whether the rule treats each row of a weight by itself
@@ -166,8 +166,8 @@ class Optimizer:
 
     def is_lazy(self, index: Any, weight: Any, grad: Any, multi_precision: bool = False) -> bool:
         """Whether rows without a gradient are left alone, as MXNet does where a gradient is row_sparse: the array
-        given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``). Not so in float32 copies of
-        optimizers with ``master_last``, for which MXNet has operators of dense arrays."""
+        given, or a Parameter's ``grad_stype`` (``nn.Embedding(sparse_grad=True)``). Weights with a float32 copy are
+        updated whole by optimizers with ``master_last`` (SGD, NAG, ...), as in MXNet."""
         sparse = "row_sparse" in (grad.stype, getattr(self.param_dict.get(index), "_grad_stype", None))
         whole = self.master_last and multi_precision and self.low_precision(weight)
         return sparse and self.lazy(index, weight) and not whole
@@ -208,11 +208,11 @@ class Optimizer:
         """The arrays of a state in the order of the program: those of create_state, then the float32 copy."""
         if not master:
             return flat(state)
-        inner, copy = self.with_copy(state)
+        inner, copy = self.parted_state(state)
         return [*flat(inner), copy]
 
-    def with_copy(self, state: Any) -> tuple[Any, NDArray]:
-        """What ``create_state`` gave, and the float32 copy, of a state with one."""
+    def parted_state(self, state: Any) -> tuple[Any, NDArray]:
+        """A state with a float32 copy as two: what ``create_state`` gave, and the copy."""
         if not isinstance(state, (tuple, list)) or len(state) != 2:
             raise HybridError("multi_precision needs the states that create_state_multi_precision gave, a pair with a "
                               "float32 copy of the weight")
@@ -243,7 +243,7 @@ class Optimizer:
             for row in zip(index, weight, grad, state):
                 self.update_multi_precision(*row)
         elif self.low_precision(weight):
-            inner, copy = self.with_copy(state)
+            inner, copy = self.parted_state(state)
             self.update(index, copy, grad.astype("float32"), inner)
             weight[:] = copy.astype(weight.dtype)
         else:

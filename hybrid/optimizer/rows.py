@@ -47,8 +47,8 @@ def update(optimizer: Any, indices: Sequence[Any], weights: Sequence[NDArray], g
 
 
 def _of_copy(optimizer: Any, index: Any, weight: NDArray, grad: Any, state: Any) -> None:
-    """The update of the float32 copy of a weight, whose rows the weight then has."""
-    inner, copy = optimizer.with_copy(state)
+    """Update rows of the float32 copy of a weight, then write these rows to the weight."""
+    inner, copy = optimizer.parted_state(state)
     (_of_rows if optimizer.rowwise else _put_back)(optimizer, index, copy, grad, inner)
     rows, xp = grad._aux[0], array_module(weight._ctx)
     put(weight, rows, cast(take(copy, rows, xp), np.dtype(weight.dtype), weight._ctx), xp)

@@ -115,7 +115,7 @@ def with_new_copy(optimizer: Optimizer, index: Any, weight: NDArray, state: Any)
     if own or not optimizer.low_precision(weight):
         return state
     made = optimizer.create_state_multi_precision(index, weight)
-    inner, _ = optimizer.with_copy(made)
+    inner, _ = optimizer.parted_state(made)
     if not _alike(state, inner):
         return state
     for new, old in zip(flat(inner), flat(state)):

@@ -83,7 +83,7 @@ class Fuser(Rules):
         if n.prim in ALWAYS_ROOT:
             reason = f"{n.prim} is a kernel of its own"
         elif n in self.alone:
-            reason = "reduced where the values are computed"
+            reason = "a partial reduction, by the kernel of the product"
         elif n.prim == "reduce" and n in self.attentions:
             reason = "a sum of scores that are computed tile by tile"
         elif len(kernels) == 1:
@@ -284,7 +284,7 @@ def fuse(program: Program, attention: Attends = None, prints: Callable[[Node], b
          over: ReadsScores = None, alone: Collection[Node] = ()) -> Fused:
     """Partition a program into kernels. attention: of which the backend has kernels, if of any. prints: whether it can
     compute a value where a packed convolution is. over: which kernels it has over scores that are not stored.
-    alone: values that are stored, each by a kernel of its own.
+    alone: values that are stored, each by a kernel of its own (``into_products`` moves such reductions to products).
     """
     return Fuser(program, attention, prints, over, alone).run()
 

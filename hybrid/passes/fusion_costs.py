@@ -25,8 +25,8 @@ def cost(n: Node) -> int:
 
 
 def cost_with_arguments(n: Node, costs: Mapping[Node, int], epilogues: Mapping[Node, Node | None]) -> int:
-    """The cost of an element with all that it is computed from where it is needed. What a contraction gives to others
-    than its epilogue lies in memory, and costs nothing here. costs: of the arguments; epilogues: the contraction whose
+    """The cost of an element with all that it is computed from where it is needed. A contraction's result costs nothing
+    to values outside of its epilogue: it is in memory. costs: of the arguments; epilogues: the contraction whose
     epilogue a value could be."""
     if n.prim not in ELEMENTWISE | MOVEMENT:
         return cost(n)
@@ -34,7 +34,7 @@ def cost_with_arguments(n: Node, costs: Mapping[Node, int], epilogues: Mapping[N
 
 
 def visits(u: Use, k: Kernel) -> int:
-    """How often the kernel evaluates this use outside of padding."""
+    """How often a kernel computes the value at this use; places in padding do not count."""
     used = {v for v in of_index(u.idx) if isinstance(v, Var)}
     deepest = max((i for i, v in enumerate(k.loops) if v in used), default=-1)
     outside = {v for v in k.loops[:deepest + 1]}

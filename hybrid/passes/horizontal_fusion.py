@@ -17,7 +17,7 @@ from ..ir.kernel import Fused, Kernel
 from .attention import Attends
 from .recomputed_scores import ReadsScores
 from .loop_layout import Turns
-from .tile_statistics import Takes
+from .tile_statistics import WhyNot
 
 MOST_TRIED = 16             # groups that a kernel tries to join
 # bytes of intermediate values that a group may keep alive at once: where kernels are short their number costs, else
@@ -49,8 +49,8 @@ class Group:
 class Joining:
     """What a backend can run together: which kernels (each beside the others, without waiting), how many values in all;
     which matrices it reads faster transposed; of which attentions it has kernels; of which types it convolves channels
-    last; of what reads scores it has kernels that compute them again; why a kernel
-    carries no reductions of its tiles (empty: it can).
+    last; of what reads scores it has kernels that compute them again; why a product's kernel cannot carry reductions
+    of groups of its result (empty where it can).
     """
     joins: Callable[[Kernel], bool]
     most: float = math.inf
@@ -58,7 +58,7 @@ class Joining:
     attention: Attends = None
     channels_last: Callable[[np.dtype], bool] | None = None
     over_scores: ReadsScores = None
-    statistics: Takes | None = None
+    statistics: WhyNot | None = None
 
 
 ALONE = Joining(lambda k: False)

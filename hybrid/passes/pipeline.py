@@ -108,8 +108,8 @@ def _fused(program: Program, attends: Attends, joining: Joining, blocking: Block
     if joining.statistics is None:
         return fused
     tiled = over_tiles(fused, joining.statistics)
-    if tiled.first:
-        fused = fuse(tiled.program, attends, prints, joining.over_scores, tiled.first)
+    if tiled.of_groups:
+        fused = fuse(tiled.program, attends, prints, joining.over_scores, tiled.of_groups)
         into_products(fused, joining.statistics)
     fused.refusals += tiled.refusals
     return fused

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.kernels import whole
+from hybrid.kernels import self_contained
 
 from ..base import config, forking
 from ..base.errors import CompileError
@@ -58,11 +58,6 @@ def _headers() -> Path:
         return Path(sysconfig.get_paths()["include"])            # loads more
 
 
-def _text() -> str:
-    """launcher.c with its parts in it: it is compiled elsewhere."""
-    return whole("c", "launcher.c")
-
-
 def _compiled() -> Path | None:
     headers = _headers()
     if not (headers / "Python.h").exists() or sys.implementation.name != "cpython":
@@ -70,7 +65,8 @@ def _compiled() -> Path | None:
     include = (f"-I{headers}", f"-I{np.get_include()}", *toolchain.vectorizing())
     while True:
         try:
-            return shared_objects.build(_text(), include, f"{sys.version} {np.__version__}", UNITS, _between_units)[0]
+            return shared_objects.build(self_contained("c", "launcher.c"), include, f"{sys.version} {np.__version__}",
+                                        UNITS, _between_units)[0]
         except (CompileError, OSError):
             if not any([building.begins_again() for building in _coming]):
                 return None

@@ -26,7 +26,7 @@ struct Driver {                                /* in the order of FUNCTIONS in h
   int (*encode)(void *, int, uint32_t, void *, const uint64_t *, const uint64_t *, const uint32_t *, const uint32_t *,
                 int, int, int, int);           /* cuTensorMapEncodeTiled; NULL: the driver lacks it */
 };
-enum { MAP_ALIGNED = 64 };
+enum { MAP_ALIGNED = 64 };                     /* the driver's rule for the address of a CUtensorMap */
 typedef struct { unsigned char bytes[128]; } Made;                            /* a CUtensorMap */
 struct Plan {
   const Driver *driver;

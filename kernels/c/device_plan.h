@@ -1,4 +1,4 @@
-/* What Python and device_plan.c tell each other (hybrid/runtime/cuda/native.py reads this text): no preprocessor. */
+/* What Python and device_plan.c tell each other (native.py gives this text to cffi: no lines that begin with #). */
 typedef struct Driver Driver;                  /* the driver's functions, in the order of native.py's FUNCTIONS */
 typedef struct Plan Plan;
 typedef struct { void *function; unsigned grid[3], block[3], shared; int cooperative, first, count; } Launch;

@@ -37,6 +37,7 @@ typedef hy_vi hy_m;
 #else
 #define HYV_PAST(p, v) HYV_STORE(p, v)
 #endif
+// after stores past the caches: they are seen before what is stored later
 #ifdef __SSE__
 #define HYV_STREAMED __builtin_ia32_sfence()
 #else

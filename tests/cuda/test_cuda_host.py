@@ -216,7 +216,7 @@ def test_an_error_names_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_error_that_a_wait_meets_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is of a kernel before, and CuPy tells the driver's name of it alone."""
+    """The kernel failed before the wait; CuPy's error has only CUDA's name for it."""
     f, x = mx.hybridize(lambda x: nd.tanh(x) * 2), nd.ones((4, 4))
     f(x).wait_to_read()
     failing(b"k0")
@@ -273,6 +273,9 @@ def test_out_of_memory_says_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> N
         patch.setattr(fake_cupy.CUPY, "empty", none, raising=False)
         with pytest.raises(OutOfMemoryError, match=r"takes 0\.\d MB .* of results.* are free\. Take a smaller batch"):
             mx.hybridize(lambda x: nd.dot(x, x) + 2)(x)
+        patch.setattr(cupy_driver.CuPyDriver, "memory", none)              # as after a kernel that failed
+        with pytest.raises(OutOfMemoryError, match=r"takes 0\.\d MB .* of inputs\. Take a smaller batch"):
+            mx.hybridize(lambda x: nd.dot(x, x) + 3)(x)
 
 
 def test_bfloat16_needs_cupy_14(monkeypatch: pytest.MonkeyPatch) -> None:

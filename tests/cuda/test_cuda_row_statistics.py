@@ -100,13 +100,13 @@ def test_gradients_of_a_loss(arch: str, monkeypatch: pytest.MonkeyPatch) -> None
             np.testing.assert_array_equal(found[0][n], got[n])
 
 
-def of_results(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+def reductions_of_a_function(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
     """Reductions of the rows of what is computed from a product's result and another array."""
     y = ir.dot(x, w, ((x.ndim - 1,), (0,))) * z
     return ir.reduce("sum", y, (y.ndim - 1,)), ir.reduce("max", y, (y.ndim - 1,))
 
 
-def itself(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
+def reductions_of_the_product(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
     """Reductions of the rows of a product's result."""
     y = ir.dot(x, w, ((x.ndim - 1,), (0,)))
     return y * z, ir.reduce("min", y, (y.ndim - 1,)), ir.reduce("sum", y, (y.ndim - 1,))
@@ -115,7 +115,7 @@ def itself(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
 @pytest.mark.parametrize(("rows", "columns"), [((33,), 75), ((2, 24), 64)])
 def test_sums_and_maxima(arch: str, rows: tuple[int, ...], columns: int) -> None:
     forms = [Form(fn, [normal(*rows, 32), normal(32, columns), normal(*rows, columns)], tol=2e-5)
-             for fn in (of_results, itself)]
+             for fn in (reductions_of_a_function, reductions_of_the_product)]
     assert [carried(form) for form in forms] == [["sum", "max"], ["min", "sum"]]
     check(forms)
 
@@ -159,7 +159,7 @@ def crossed(x: ir.Node, w: ir.Node, b: ir.Node) -> tuple[ir.Node, ...]:
     return (ir.reduce("sum", ir.map("exp", y - ir.reshape(ir.reduce("max", y, (1,)), (1, y.shape[1]))), (1,)),)
 
 
-def test_reasons_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_report_says_why_a_reduction_is_not_carried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the rows are read in any case, are short, or stay in the cache, the report says so."""
     def reasons(form: Form) -> str:
         assert not carried(form)
@@ -167,11 +167,11 @@ def test_reasons_against_it(monkeypatch: pytest.MonkeyPatch) -> None:
         return str(CudaProgram(planned_for(program([form])[0], gpu_context(0)), gpu_context(0)).report)
     assert "reads all elements in any case" in reasons(Form(softmax, arrays(32, 128), tol=1e-5))
     assert "shorter than a group" in reasons(Form(loss, arrays(32, 24), tol=1e-5))
-    assert "its groups are no neighbours" in reasons(Form(
+    assert "do not lie side by side in a tile" in reasons(Form(
         lambda x, w, b: loss(x, ir.reshape(w, (8, 32, 32)), ir.reshape(b, (8, 32))), arrays(32, 256), tol=1e-5))
     check([Form(crossed, arrays(64, 64), tol=1e-5)])
     monkeypatch.setattr(tile_statistics, "LEAST", 1 << 20)
-    assert "read again from the cache" in reasons(Form(loss, arrays(32, 128), tol=1e-5))
+    assert "still in the cache when it is read again" in reasons(Form(loss, arrays(32, 128), tol=1e-5))
     monkeypatch.setattr(tile_statistics, "LEAST", 1)
     monkeypatch.setattr(tile_statistics, "IN_REGISTERS", 64)
     assert carried(Form(softmax, arrays(32, 128))) == ["max", "sum"]

@@ -256,7 +256,8 @@ def compiled_without(text: str, part: str, *options: str) -> str:
 @functools.cache
 def launcher_without(condition: str) -> Any:
     """The C launcher's class without a condition."""
-    so = compiled_without(launcher._text(), condition, f"-I{launcher._headers()}", f"-I{np.get_include()}",
+    text = kernels.self_contained("c", "launcher.c")
+    so = compiled_without(text, condition, f"-I{launcher._headers()}", f"-I{np.get_include()}",
                           *toolchain.vectorizing())
     loader = importlib.machinery.ExtensionFileLoader(launcher.NAME, so)
     module = importlib.util.module_from_spec(importlib.util.spec_from_loader(launcher.NAME, loader))

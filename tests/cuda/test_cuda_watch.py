@@ -273,7 +273,7 @@ def test_cuda(right, monkeypatch):
 
 
 @pytest.mark.parametrize("tests, count", [(MAPS, 1), (ON_PURPOSE, 2)], ids=["tensor maps", "wrong on purpose"])
-def test_plugins_leave_launches_as_they_are(tests: str, count: int, tmp_path: Path) -> None:
+def test_plugins_pass_tensor_maps_and_skip_tests_marked_unwatched(tests: str, count: int, tmp_path: Path) -> None:
     """Tensor maps reach kernels that are watched and interpreted; of a text that is right, and then wrong on purpose,
     each run is watched."""
     assert f"{count} passed" in plugins_say(tmp_path, tests)[0]

@@ -45,18 +45,18 @@ def test_they_get_a_copy_and_training_goes_on(name: str) -> None:
     updater = _updater(name)
     _trained(updater, weight, range(3))
     old = _updater(name)
-    old.states = {0: _halves(updater.optimizer.with_copy(updater.states[0])[0])}
+    old.states = {0: _halves(updater.optimizer.parted_state(updater.states[0])[0])}
     again = _updater(name)
     again.set_states(old.get_states())
     again.optimizer._index_update_count = again.optimizer._all_index_update_counts[0] = {0: 3}
-    inner, copy = again.optimizer.with_copy(again.state(0, weight))
+    inner, copy = again.optimizer.parted_state(again.state(0, weight))
     np.testing.assert_array_equal(copy.asnumpy(), weight.asnumpy().astype("float32"))
     for x, y in zip(flat(inner), flat(old.states[0]), strict=True):
         assert x.dtype == copy.dtype == np.float32
         np.testing.assert_array_equal(x.asnumpy(), y.asnumpy().astype("float32"))
     assert np.isfinite(_trained(again, weight, range(3, 6))).all()
     assert _structure(again.states[0]) == _structure(updater.states[0])
-    np.testing.assert_array_equal(again.optimizer.with_copy(again.states[0])[1].asnumpy().astype("float16"),
+    np.testing.assert_array_equal(again.optimizer.parted_state(again.states[0])[1].asnumpy().astype("float16"),
                                   weight.asnumpy())
 
 

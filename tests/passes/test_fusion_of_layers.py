@@ -25,16 +25,16 @@ def product(x: Node, w: Node) -> Node:
     return ir.map("relu", ir.dot(x, w, ((1,), (0,))))
 
 
-def before(x: Node, w: Node) -> Node:
+def pre_norm(x: Node, w: Node) -> Node:
     """Norm before the product, added to what it was computed from."""
     return x + product(normed(x), w)
 
 
-def behind(x: Node, w: Node) -> Node:
+def post_norm(x: Node, w: Node) -> Node:
     return normed(x + product(x, w))
 
 
-def plain(x: Node, w: Node) -> Node:
+def no_norm(x: Node, w: Node) -> Node:
     return x + product(x, w)
 
 
@@ -47,7 +47,7 @@ def kernels(layer: Layer, dtype: str, count: int) -> list[tuple[str, ...]]:
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("layer", [before, behind, plain])
+@pytest.mark.parametrize("layer", [pre_norm, post_norm, no_norm])
 def test_each_layer_has_the_kernels_of_the_one_before(layer: Layer, dtype: str) -> None:
     """The sum of all layers before is in memory: its cost does not grow with their number."""
     few, many = kernels(layer, dtype, 3), kernels(layer, dtype, 40)

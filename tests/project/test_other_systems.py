@@ -190,7 +190,7 @@ def test_threads_and_launcher_for_other_systems(target: str, tmp_path: Path) -> 
     headers = launcher._headers()
     if not (headers / "Python.h").exists():
         pytest.skip("needs Python's headers")
-    (tmp_path / "launcher.c").write_text(launcher._text())
+    (tmp_path / "launcher.c").write_text(kernels.self_contained("c", "launcher.c"))
     inside = [f"-I{tmp_path}", f"-I{headers}", f"-I{numpy.get_include()}"]
     # a header that NumPy's settings for Linux ask for
     (tmp_path / "endian.h").write_text("#define LITTLE_ENDIAN 1\n#define BIG_ENDIAN 2\n#define BYTE_ORDER 1\n")

@@ -119,7 +119,7 @@ def test_a_compiled_step_updates_the_copy_of_a_table_of_halves(name: str) -> Non
         f = mx.hybridize(step) if compiled else step
         for k in range(4):
             f(nd.array([k % 2, 2, 2]))
-        copy = trainer._updaters[0].optimizer.with_copy(trainer._updaters[0].states[0])[1]
+        copy = trainer._updaters[0].optimizer.parted_state(trainer._updaters[0].states[0])[1]
         found.append((table.weight.data().asnumpy(), copy.asnumpy()))
         assert (found[-1][0] == found[-1][1].astype("float16")).all()
     for x, y in zip(*found):

@@ -45,10 +45,10 @@ def print_pool(k: Kernel, name: str, target: Target) -> Printed:
 
 def one_reduction(k: Kernel, target: Target) -> tuple[Node, Node]:
     """The only reduction of a kernel whose other values are functions of it, element by element, and the float32 value
-    that holds its results (of positions: their cast); Refused where there is none."""
+    that holds its results (of an argmax: the cast of its positions); Refused where there is none."""
     found = [n for n in k.members if n.prim in ("reduce", "argreduce")]
     if k.kind != "reduction" or k.root.dtype != F32 or k.sides or target.lanes(F32) < 4 or len(found) != 1:
-        raise Refused("not one reduction with a result of float32")
+        raise Refused("no reduction, or several, or a result of another type than float32")
     reduce, = found
     above = [n for n in k.members if reduce in n.args] if reduce.prim == "argreduce" else [reduce]
     if len(above) != 1 or above[0].dtype != F32 or above[0] is not reduce and above[0].prim != "cast":

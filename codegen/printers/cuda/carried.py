@@ -15,7 +15,7 @@ from hybrid.ir.index import regroup
 from hybrid.ir.kernel import Kernel
 from hybrid.ir.scalar import SCALARS
 from hybrid.ir.stmt import Name
-from hybrid.passes.tile_statistics import LOWEST, OF_COLUMNS, OF_ROWS, first_of_groups, groups_of, ungrouped
+from hybrid.passes.result_groups import LOWEST, OF_COLUMNS, OF_ROWS, first_of_groups, groups_of, ungrouped
 
 from .pieces import THREADS, CudaEmitter, indented
 from .rows import operation
@@ -54,15 +54,16 @@ def _stored(p: Product, row: str, column: str) -> list[str]:
             *(f"  {p.names[n]}[row * {p.columns} + cc] = part{i}[0];" for i, (n, _) in enumerate(p.k.sides)), "}"]
 
 
-def _stored_of_row(p: Product, row: str, group: str, who: str) -> list[str]:
-    """Statements of a thread that store the results of a group of columns, if it is inside."""
+def _stored_of_row(p: Product, row: str, group: str, mine: str) -> list[str]:
+    """Statements that store the results of a group of columns, if it is inside. mine: the condition, in C, under which
+    this thread stores."""
     groups = -(-p.columns // COLUMNS)
-    return [f"const {p.kind} row = {row}, group = {group};", f"if ({who} && row < {p.rows} && group < {groups}) {{",
+    return [f"const {p.kind} row = {row}, group = {group};", f"if ({mine} && row < {p.rows} && group < {groups}) {{",
             *(f"  {p.names[n]}[row * {groups} + group] = part{i};" for i, (n, _) in enumerate(p.k.sides)), "}"]
 
 
-def _joined(k: Kernel) -> list[tuple[str, str]]:
-    """How two values of each reduction become one, and the value that changes no other."""
+def _operations(k: Kernel) -> list[tuple[str, str]]:
+    """Of each reduction: the operation in C, and its identity."""
     e = Emitter(CUDA, {})
     return [(operation(n.attrs["op"], n.dtype), identity(e, n.attrs["op"], n.dtype)) for n, _ in k.sides]
 
@@ -73,8 +74,8 @@ def _exponential(value: str) -> str:
 
 
 def _greatest(k: Kernel) -> str:
-    """A declaration of what ``_exponential`` takes: finite where all are -infinity."""
-    (op, _), *_ = _joined(k)
+    """Declares ``greatest``, which ``_exponential`` subtracts: finite where all are -infinity."""
+    (op, _), *_ = _operations(k)
     return f"const float greatest = {op}(part0, {Emitter(CUDA, {}).d.literal(LOWEST, F32)});"
 
 
@@ -87,15 +88,15 @@ def declare_parts(k: Kernel, tile: Tile) -> list[str]:
     if not of_rows(k):
         return [f"float side{i}[{tile.mi}][{tile.ni}][2] = {{}};" for i in range(len(k.sides))]
     count = 2 * tile.mi * (tile.ni // 4)
-    return [s for i, (_, none) in enumerate(_joined(k)) for s in (
+    return [s for i, (_, none) in enumerate(_operations(k)) for s in (
         f"float side{i}[{2 * tile.mi}][{tile.ni // 4}];", "#pragma unroll",
         f"for (int n = 0; n < {count}; n++) ((float *)side{i})[n] = {none};")]
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a thread has an element of its part of a tile, row ``x``: ``across`` is the index of 8 columns, ``column``
-    the number of one of its two columns there."""
+    """Where a thread has an element of its part of a tile, row ``x``. across: which block of 8 columns. column: the
+    number of one of its two columns there."""
     across: str
     column: str
 
@@ -157,12 +158,12 @@ def _of_lanes(k: Kernel) -> list[str]:
 
 def _merge_of_rows(p: Product, tile: Tile, mixed: bool) -> list[str]:
     """The four lanes that have parts of a row merge those of each group."""
-    assert tile.ni == 4 or not mixed                       # else a lane's columns would not be those of its group
+    assert tile.ni == 4 or not mixed                       # a lane has 8 neighbouring columns only with ni == 4
     if takes_first(p.k):
         merged = _two_of_row(p, tile, mixed)
     else:
         merged = [f"const float part{i} = hy_merge_lanes(side{i}[x][y], {op});" for i, (op, _) in enumerate(
-            _joined(p.k))]
+            _operations(p.k))]
     return ["#pragma unroll", f"for (int x = 0; x < {2 * tile.mi}; x++)", "  #pragma unroll",
             f"  for (int y = 0; y < {tile.ni // 4}; y++) {{", *indented(indented(
                 [*merged, *_stored_of_row(p, "r0 + top + x * 8 + lane / 4", f"(c0 + left) / {COLUMNS} + y",
@@ -171,7 +172,7 @@ def _merge_of_rows(p: Product, tile: Tile, mixed: bool) -> list[str]:
 
 def _two_of_row(p: Product, tile: Tile, mixed: bool) -> list[str]:
     """The greatest value of a group, and the sum of exponentials of differences from it."""
-    (most, least), (total, _) = _joined(p.k)
+    (most, least), (total, _) = _operations(p.k)
     value = "acc[x / 2][y * 4 + n / 2][x % 2 * 2 + n % 2]"
     at = "lane % 4 * 8 + n" if mixed else "y * 32 + n / 2 * 8 + lane % 4 * 2 + n % 2"
     outside = [] if p.columns % tile.columns == 0 else [f"  if (c0 + left + {at} >= {p.columns}) {value} = {least};"]
@@ -209,7 +210,7 @@ def merge_in_shared_memory(p: Product, width: int) -> list[str]:
 
 def _of_lines(p: Product, width: int) -> list[str]:
     """A warp reduces the groups of every eighth line."""
-    joined, lane = _joined(p.k), "threadIdx.x % 32"
+    joined, lane = _operations(p.k), "threadIdx.x % 32"
     inside = f"c0 + y * {COLUMNS} + {lane} < {p.columns}"
     reduced = [f"float part{i} = hy_warp_reduce({inside} ? {name}[line][y * {COLUMNS} + {lane}] : {joined[i][1]}, "
                f"{joined[i][0]});" for i, name in enumerate(shared_names(p.k))]
@@ -218,6 +219,7 @@ def _of_lines(p: Product, width: int) -> list[str]:
         reduced += [_greatest(p.k), f"float part1 = hy_warp_reduce({inside} ? {_exponential(value)} : 0.f, "
                                     f"{joined[1][0]});"]
     return ["__syncthreads();", "#pragma unroll 1",
-            f"for (int line = threadIdx.x / 32; line < 16; line += {THREADS // 32})", "  #pragma unroll 1",
+            f"for (int line = threadIdx.x / 32; line < {ROWS}; line += {THREADS // 32})", "  #pragma unroll 1",
             f"  for (int y = 0; y < {width // COLUMNS}; y++) {{", *indented(indented(
-                [*reduced, *_stored_of_row(p, "r0 + turn * 16 + line", f"c0 / {COLUMNS} + y", f"{lane} == 0")])), "  }"]
+                [*reduced, *_stored_of_row(p, f"r0 + turn * {ROWS} + line", f"c0 / {COLUMNS} + y",
+                                           f"{lane} == 0")])), "  }"]

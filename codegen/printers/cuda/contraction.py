@@ -10,7 +10,7 @@ import numpy as np
 
 from hybrid.ir.index import Ix, Var, coefficient, linear, substitute, unlinear, var
 from hybrid.ir.kernel import Kernel
-from hybrid.passes.tile_statistics import OF_COLUMNS, Groups
+from hybrid.passes.result_groups import OF_COLUMNS, Groups
 
 from .flat import print_flat
 from .grouped import of_groups, print_filters, print_pixels
@@ -76,6 +76,9 @@ def _noted(p: Product, form: str, others: Sequence[tuple[str, str]],
     return make(p)
 
 
+SPREAD = "the sums of a group are spread over several blocks, or are not in float32"
+
+
 def why_not_carried(k: Kernel, groups: Groups) -> str:
     """Why the kernel of a contraction cannot carry reductions of groups of its result; empty if it can. A warp (or,
     without tensor cores, one pass through shared memory) must have all of a group, and a block the sums over the whole
@@ -83,21 +86,25 @@ def why_not_carried(k: Kernel, groups: Groups) -> str:
     if k.dot is None or of_groups(k.dot):
         return "products of groups have kernels of their own"
     p = Product(k, "", columns_first(k))
-    if p.batch != 1 or min(p.rows, p.columns) <= FEW or k.root.size != p.rows * p.columns:
-        return "there are several products, few rows or few columns, or not all results are stored"
+    if p.batch != 1:
+        return "the kernel computes several products"
+    if min(p.rows, p.columns) <= FEW:
+        return f"the product has no more than {FEW} rows or columns"
+    if k.root.size != p.rows * p.columns:
+        return "not all results of the product are stored"
     if p.rows % OF_COLUMNS.size if groups is OF_COLUMNS else k.root.shape[-1] != p.columns:
-        return "its groups are no neighbours in tiles"
+        return "the elements of a group do not lie side by side in a tile"
     axes = (*p.m.rows, *p.m.columns)
     steps = [coefficient(linear(k.root.shape, root_index(k, p.m.dot_index)), v) for v in axes]
     if any(v.extent > 1 and step != after for v, step, after in zip(axes, steps, _row_major(axes))):
-        return "results are not stored in the order of rows"
+        return "the result is not stored row by row"
     if why_not_mma(p):
         plain = grid_of(p)
         whole = plain.in_registers and (groups is OF_COLUMNS or plain.tile.columns % groups.size == 0)
-        return "" if whole and p.sum_dtype == np.float32 else "no block has the sums of a group"
+        return "" if whole and p.sum_dtype == np.float32 else SPREAD
     division = pick_warpgroup(p) or pick(p)
     whole = division.tile.ni % 4 == 0 and Grid(p, division, LINE // p.dot.dtype.itemsize).in_registers
-    return "" if whole else "no block has the sums of a group"
+    return "" if whole else SPREAD
 
 
 def _row_major(vs: Sequence[Var]) -> list[int]:

@@ -28,7 +28,7 @@ from hybrid.codegen.schedule.tiling import Target
 from hybrid.codegen.vector import FAR, NEAR, VectorEmitter
 from hybrid.codegen.vector_forms import heavy, in_float32, library_call, one_plus
 
-LARGE = 3 << 22                 # bytes of a result whose rows are done one after another: memory is the limit
+LARGE = 3 << 22                 # bytes of a result from which several rows under way bring nothing: memory is the limit
 
 
 def print_rows(k: Kernel, name: str, target: Target) -> Printed:

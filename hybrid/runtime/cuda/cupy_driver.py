@@ -199,7 +199,7 @@ class CuPyDriver(Driver):
         return bool(stream.ptr) and bool(stream.is_capturing())
 
     def memory(self) -> tuple[int, int]:
-        """See ``Driver.memory``; what CuPy's pool holds unused is free too."""
+        """See ``Driver.memory`` and ``gpu_scope.memory``."""
         with self._cupy.cuda.Device(self._id):
             return gpu_scope.memory(self._cupy)
 

@@ -54,7 +54,7 @@ class Library(NamedTuple):
 
 
 def _built() -> Path | None:
-    return plans.remembered("device_plan", lambda: shared_objects.build(kernels.whole("c", "device_plan.c"),
+    return plans.remembered("device_plan", lambda: shared_objects.build(kernels.self_contained("c", "device_plan.c"),
                                                                         ("-lpthread",))[0])
 
 

@@ -18,7 +18,7 @@ from hybrid.codegen.program.merged_launches import APART, COUNTER, Span, merge_l
 
 from ...base.device import Context, array_module, check_dtype
 from ...base.errors import CompileError, DeviceError, OutOfMemoryError
-from ...base.gpu_scope import make_room, megabytes
+from ...base.gpu_scope import and_free, make_room, megabytes
 from ...ir import Node, Program
 from ...ir.parse import parse
 from ...ir.stmt import text_of
@@ -243,11 +243,9 @@ class CudaProgram:
     def _short(self) -> str:
         results = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._fresh)
         inputs = sum(math.prod(shape) * dtype.itemsize for shape, dtype in self._inputs)
-        free, total = self.driver.memory()
         return (f"{self.ctx} is out of memory: a call of this program takes {megabytes(results + self._arena_bytes)} "
                 f"({megabytes(results)} of results, {megabytes(self._arena_bytes)} of working memory) beside "
-                f"{megabytes(inputs)} of inputs, and {megabytes(free)} of {megabytes(total)} are free. "
-                f"{make_room(self.ctx)}")
+                f"{megabytes(inputs)} of inputs{and_free(self.driver.memory)}. {make_room(self.ctx)}")
 
     def _ready(self, i: int, a: Any) -> tuple[Any, int]:
         """An input as kernels read it (C order, on a 16-byte boundary), and its address."""
