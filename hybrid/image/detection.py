@@ -190,6 +190,9 @@ class DetRandomPadAug(DetAugmenter):
         self.pad_val, self.max_attempts = pad_val, max_attempts
         self.aspect_ratio_range, self.area_range = _range(aspect_ratio_range,
                                                           "aspect_ratio_range"), _range(area_range, "area_range")
+        if self.area_range[1] <= 1:
+            raise AttributeValueError(f"area_range must end above 1, since the larger image holds the given one, got "
+                                      f"{area_range}")
 
     def __call__(self, src: Any, label: np.ndarray) -> tuple[Any, np.ndarray]:
         height, width = src.shape[:2]
@@ -204,8 +207,6 @@ class DetRandomPadAug(DetAugmenter):
         return out, label
 
     def _proposal(self, height: int, width: int) -> tuple[int, int, int, int] | None:
-        if self.area_range[1] <= 1.0:
-            return None
         low, high = (share * height * width for share in self.area_range)
         for _ in range(self.max_attempts):
             ratio = random.uniform(*self.aspect_ratio_range)
