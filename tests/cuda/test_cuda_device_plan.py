@@ -55,7 +55,7 @@ int main(void) {
 @pytest.mark.parametrize("program", [NOTHING, MAPS], ids=["nothing", "maps"])
 def test_arrays_may_be_empty_and_maps_lie_where_they_must(program: str, tmp_path: Path) -> None:
     """Nothing that C leaves undefined, in a plan of no launches and in plans of some tensor maps."""
-    (tmp_path / "plan.c").write_text(kernels.whole("c", "device_plan.c") + program)
+    (tmp_path / "plan.c").write_text(kernels.self_contained("c", "device_plan.c") + program)
     made = subprocess.run(["gcc", "-Wall", "-Werror", "-O1", "-fsanitize=address,undefined",
                            "-fno-sanitize-recover=all", str(tmp_path / "plan.c"), "-o", str(tmp_path / "plan"),
                            "-lpthread"], capture_output=True, text=True)

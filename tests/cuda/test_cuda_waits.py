@@ -325,7 +325,7 @@ def test_threads_do_not_mix_the_arguments_of_a_graph() -> None:
     """The graph's launch is behind the lock under which its kernels' arguments are set."""
     lib = native.library()
     assert lib is not None and graph_of_two_threads(lib) == [15, 25]
-    text = kernels.whole("c", "device_plan.c")
+    text = kernels.self_contained("c", "device_plan.c")
     so = compiled_without(text.replace("pthread_mutex_unlock(&p->lock);", ""), "pthread_mutex_lock(&p->lock);")
     assert graph_of_two_threads(native.Library(native.ffi.dlopen(so), lib.driver)) != [15, 25]
 

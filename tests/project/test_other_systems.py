@@ -183,7 +183,7 @@ def test_programs_for_other_systems(name: str, tmp_path: Path) -> None:
 def test_threads_and_launcher_for_other_systems(target: str, tmp_path: Path) -> None:
     """The launcher is compiled against this Python's headers, with Windows's settings of sizes in place of Linux's."""
     for name in ("pool.c", "device_plan.c"):
-        (tmp_path / name).write_text(kernels.whole("c", name))
+        (tmp_path / name).write_text(kernels.self_contained("c", name))
         done = subprocess.run([*ZIG, "-target", target, "-O1", "-shared", str(tmp_path / name), "-o",
                                str(tmp_path / f"{name}.bin")], capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
