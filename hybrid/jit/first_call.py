@@ -75,14 +75,18 @@ class FirstCall:
         twice = os.path.exists(config.cache_dir() / _twice(note))
         self._traced_now = twice or _is_noted(note)
         if self._traced_now:
-            with contextlib.suppress(OSError, ValueError):
-                self._programs = cache.read_text(cache.folder() / _programs_file(note)).split()
+            self._look_up_programs(note)
             if self._programs:
                 self._expect()
         if twice:                                        # jobs that are made from now on begin at once
             background.CALLS.again = time.monotonic()
             self._like = None
         return self._traced_now
+
+    def _look_up_programs(self, note: str) -> None:
+        """Read which recipes an earlier process used in its first traced call of this kind."""
+        with contextlib.suppress(OSError, ValueError):
+            self._programs = cache.read_text(cache.folder() / _programs_file(note)).split()
 
     def _name(self, engine: Any) -> str | None:
         """The name of the call's note, found out when it is first needed."""
@@ -108,6 +112,8 @@ class FirstCall:
         """Scope of a later call: compilers may begin, for the first answer was given. plain: its signature."""
         second = self._kind is not None                  # it is traced now, and compiled
         if second:
+            if (note := self._name(engine)) is not None:
+                self._look_up_programs(note)
             self._expect()
         if self._like is not None and not self._traced_now and _kind_of(plain) == self._like:
             note, self._like = self._name(engine), None

@@ -95,7 +95,7 @@ def test_a_job_that_failed_leaves_numpy(in_background: None, monkeypatch: pytest
     cpu.follow_preparation(copied(program, frozenset({1, 2})), made)
     job, = (j for j in background.queue()._waiting if "whole" in j.around)
     other = background.Job("other", lambda: (None, ""), frozenset())
-    other.join(9)
+    other.count(9)
     assert not job.follows and job.last and job.wanted() < other.wanted()
     assert type(made.prepare) is by_primitives.Preparation
     job.end(failed=True)
