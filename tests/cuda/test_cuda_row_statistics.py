@@ -8,20 +8,18 @@ import numpy as np
 import pytest
 
 from hybrid import gpu as gpu_context, ir
-from hybrid.codegen.printers.cuda import mma, plain_tiles, shares, warpgroup
+from hybrid.codegen.printers.cuda import mma, plain_tiles, shares
 from hybrid.ir.kernel import Kernel
 from hybrid.passes import tile_statistics
 from hybrid.passes.differentiate import cotangents
-from hybrid.runtime import reference
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import CudaProgram, planned_for
 
+from .carried import check_orders, printed_arch  # noqa: F401  the fixture arch
 from .cuda_forms import Form, normal, program
-from .cuda_tools import run_program
 from .test_cuda_kernels import check
 
 pytestmark = pytest.mark.usefixtures("any_size")
-ARCHS = ["sm_80", "sm_86", "sm_90a"]           # by warps on tensor cores, in tiles of other units, by warpgroups
 
 
 @pytest.fixture
@@ -30,14 +28,6 @@ def any_size(cuda_device: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tile_statistics, "LEAST", 1)
     monkeypatch.setattr(mma, "TILES", mma.TILES[:5])
     monkeypatch.setattr(plain_tiles, "SIDES", plain_tiles.SIDES[:5])
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(EmulatorDriver, "arch", request.param)
-    if request.param == "sm_90a":
-        monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
-    return str(request.param)
 
 
 def planned(form: Form) -> list[Kernel]:
@@ -91,13 +81,7 @@ def test_gradients_of_a_loss(arch: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
     form = Form(trained, [*arrays(48, 72), normal(48, 1)], tol=2e-5)
     assert carried(form) == ["max", "sum"]
-    whole, given, *_ = program([form])
-    found = [got for _, got, _ in run_program(whole, given)]
-    for n, wanted in enumerate(reference.run(whole, given, np)[0]):
-        for got in found:
-            np.testing.assert_allclose(got[n], wanted, rtol=2e-5, atol=2e-4)
-        for got in found[1:2]:                                   # the third one's tensor cores add otherwise
-            np.testing.assert_array_equal(found[0][n], got[n])
+    check_orders(form)
 
 
 def reductions_of_a_function(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:

@@ -13,10 +13,10 @@ from hybrid.codegen.printers.cuda import mma, shares, warpgroup
 from hybrid.ir.kernel import Kernel
 from hybrid.passes import channels_last, tile_statistics
 from hybrid.passes.differentiate import cotangents
-from hybrid.runtime import reference
 from hybrid.runtime.cuda.emulator import EmulatorDriver
 from hybrid.runtime.cuda.program import CudaProgram, planned_for
 
+from .carried import check_orders, printed_arch  # noqa: F401  the fixture arch
 from .cuda_forms import Form, normal, program
 from ..programs import conv
 from .cuda_tools import run_program
@@ -142,30 +142,13 @@ def largest(x: ir.Node, w: ir.Node, z: ir.Node) -> tuple[ir.Node, ...]:
     return y, ir.reduce("max", y, (0,)), ir.reduce("min", y, (0,))
 
 
-ARCHS = ["sm_80", "sm_86", "sm_90a"]           # by warps on tensor cores, in tiles of other units, by warpgroups
-
-
-@pytest.fixture(params=ARCHS)
-def arch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setattr(EmulatorDriver, "arch", request.param)
-    if request.param == "sm_90a":
-        monkeypatch.setattr(warpgroup, "best_cost", lambda p: math.inf)
-    return str(request.param)
-
-
 def test_a_gradient_of_a_bias(arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is summed where the gradient of the layer's result is computed: without races, in the same order each time."""
     monkeypatch.setenv("HYBRID_EMU_WATCH", "races")
     form = Form(trained, layers(144))
     (k,) = with_statistics(form)
     assert [n.shape for n, _ in k.sides] == [(9, 40)]
-    whole, arrays, *_ = program([form])
-    found = [got for _, got, _ in run_program(whole, arrays)]
-    for n, wanted in enumerate(reference.run(whole, arrays, np)[0]):
-        for got in found:
-            np.testing.assert_allclose(got[n], wanted, rtol=2e-5, atol=2e-4)
-        for got in found[1:2]:                                   # the third one's tensor cores add otherwise
-            np.testing.assert_array_equal(found[0][n], got[n])
+    check_orders(form)
 
 
 def test_other_reductions(arch: str) -> None:
